@@ -309,7 +309,7 @@ func TestASelfTestNamesWhatIsMissing(t *testing.T) {
 		{What: "seeing", Try: func(context.Context) error { return nil }},
 		{What: "killing", Try: func(context.Context) error { return errRefused }, Remedy: "be root", Loss: "no eviction"},
 	})
-	if missing != 1 || !lines.contain("self-test: seeing works") || !lines.contain("killing does not work", "refused", "be root", "no eviction") {
+	if missing != 1 || !lines.contain("Self-test passed: seeing works") || !lines.contain("killing does not work", "refused", "be root", "no eviction") {
 		t.Errorf("%d missing:\n%s", missing, lines.String())
 	}
 }

@@ -20,10 +20,10 @@ func SelfTest(ctx context.Context, log *slog.Logger, checks []Check) (missing in
 	for _, c := range checks {
 		if err := c.Try(ctx); err != nil {
 			missing++
-			log.Warn(fmt.Sprintf("self-test: %s does not work", c.What), "error", err, "without it", c.Loss, "remedy", c.Remedy)
+			log.Warn(fmt.Sprintf("Self-test failed: %s does not work", c.What), "error", err, "consequence", c.Loss, "remedy", c.Remedy)
 			continue
 		}
-		log.Info(fmt.Sprintf("self-test: %s works", c.What))
+		log.Info(fmt.Sprintf("Self-test passed: %s works", c.What))
 	}
 	return missing
 }

@@ -86,7 +86,7 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) step(ctx context.Context) (next time.Time) {
 	now, missed := c.clock.advance()
 	if missed > 0 {
-		c.log.Warn("the clock went on while nobody watched: nobody is given up before nodes had time to renew", "by", missed)
+		c.log.Warn("Detected a gap in observation, extending grace periods", "gap", missed)
 		c.fleet.Unreachable(now)
 	}
 	c.readInbox(now)
@@ -143,7 +143,7 @@ func (c *Controller) startLeading(ctx context.Context, now time.Time) {
 	c.fleet.Lead(c.predecessor, now)
 	c.predecessor = time.Time{} // a restart in the same term has no predecessor
 	c.parts.Meters.leading(true)
-	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
+	c.log.Info("Started deciding", "dryRun", rehearse, "reason", c.reasonToRehearse(now), "nodes", len(c.nodes))
 }
 
 // stopLeading ends the tasks under way, and discards the results of a dry run.
@@ -160,7 +160,7 @@ func (c *Controller) stopLeading(now time.Time) {
 	c.fleet.StopLeading(now)
 	c.rehearsal.end(c, now)
 	c.parts.Meters.leading(false)
-	c.log.Info("decisions end: this process follows, and decides nothing")
+	c.log.Info("Stopped deciding: not the leader any more")
 }
 
 // dispatch reports an action and has it carried out.

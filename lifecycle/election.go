@@ -57,7 +57,7 @@ func (c *Controller) runFor(ctx context.Context) {
 		},
 	})
 	if err != nil { // the settings were not validated
-		c.log.Error("an election can not be run: nothing is decided", "error", err)
+		c.log.Error("Failed to run leader election, deciding nothing", "error", err)
 		<-ctx.Done()
 		return
 	}

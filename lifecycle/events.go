@@ -101,7 +101,7 @@ func (e *events) send(ctx context.Context, one *corev1.Event) {
 		MaxRetries(0).Body(one).Do(ctx).Error()
 	if err != nil {
 		e.parts.Meters.eventDropped()
-		e.log.Debug("an event was not taken", "event", one.Reason, "about", one.InvolvedObject.Name, "error", err)
+		e.log.Debug("Failed to create an event", "event", one.Reason, "object", one.InvolvedObject.Name, "error", err)
 	}
 }
 

@@ -60,9 +60,9 @@ func (l *link) observe(ctx context.Context, err error) {
 	switch was := l.fault; {
 	case err != nil && was == nil:
 		l.since = time.Now()
-		l.log.Warn("the API server does not answer as it should: nobody is given up for it", "asked for", l.what, "error", err)
+		l.log.Warn("Failed to reach the API server, declaring no node lost because of it", "kind", l.what, "error", err)
 	case err == nil && was != nil:
-		l.log.Info("the API server answers again", "asked for", l.what, "after", time.Since(l.since).Round(time.Millisecond))
+		l.log.Info("Resumed requests to the API server", "kind", l.what, "after", time.Since(l.since).Round(time.Millisecond))
 	}
 	l.fault = err
 }

@@ -23,6 +23,6 @@ func (d *warnings) once(object, what string) {
 			d.said = map[[2]string]bool{}
 		}
 		d.said[key] = true
-		d.log.Warn("an object can not be understood in full", "object", object, "because", what)
+		d.log.Warn("Ignored invalid fields of an object", "object", object, "reason", what)
 	}
 }

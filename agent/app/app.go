@@ -63,12 +63,12 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	policy := a.policies.current()
 	warnOfSmallThresholds(policy, c, log)
 	armed, why := a.arming.Armed()
-	log.Info("watching", "node", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
+	log.Info("Started agent", "nodeCgroup", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
 	loop := a.newLoop(policy)
 	a.loop.Store(loop)
 	loop.Run(ctx)
-	log.Info("stopped")
+	log.Info("Stopped agent")
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (a *app) open(ctx context.Context) (err error) {
 	}
 	a.closers = append(a.closers, a.node.close)
 	a.choices = agentpods.NewChoices(a.config.ProtectedNamespaces, a.config.EvictionPolicyNamespaces, func(problem error) {
-		a.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
+		a.log.Warn("Ignored an annotation of a pod about its eviction", "problem", problem)
 	})
 	a.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
 	policy, err := a.config.Policy(signals.Single)
@@ -179,7 +179,7 @@ func (a *app) close() {
 	select {
 	case <-gone:
 	case <-time.After(closeTimeout):
-		a.log.Warn("left without waiting for what does not answer")
+		a.log.Warn("Stopped without waiting for calls that did not return")
 	}
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i]()
@@ -206,7 +206,7 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 			continue
 		}
 		if protected := eviction.ProtectedRate(t.Value.Quantity.Value); protected < c.FillRate() {
-			log.Warn("memory that fills faster than the threshold allows for can be gone before a kill helps",
+			log.Warn("Threshold leaves too little time: faster allocation can exhaust memory before a kill takes effect",
 				"threshold", t.String(), "protectsUpToBytesPerSecond", protected, "maxFillRate", c.FillRate(),
 				"remedy", fmt.Sprintf("raise the threshold to %dMi, or leave it if nothing here fills that fast", eviction.ThresholdFor(c.FillRate())>>20))
 		}

@@ -116,7 +116,7 @@ func (s *armingState) apply(change func(*arming.Words)) bool {
 	changed := s.decide()
 	s.save(s.inputs.Memory)
 	if now := s.decision.Load(); changed && now.Verdict != before.Verdict {
-		s.log.Info("now "+now.State.String(), "why", now.Reason, "before", before.State.String())
+		s.log.Info("Changed the arming state", "state", now.State.String(), "reason", now.Reason, "previous", before.State.String())
 	}
 	return changed
 }

@@ -94,7 +94,7 @@ func (a *app) watchSignals(ctx context.Context) {
 			return
 		case <-a.disarmSignals:
 			if err := a.arming.file.Create("by SIGUSR1"); err != nil {
-				a.log.Error("disarmed by a signal until a restart only", "error", err)
+				a.log.Error("Disarmed by a signal, but only until a restart: cannot create the disarm file", "error", err)
 				a.arming.update(func(w *arming.Words) { w.Signaled = true })
 			}
 			a.arming.Check()
@@ -164,7 +164,7 @@ func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
 	for n := 0; ctx.Err() == nil; n++ {
 		if found, err := a.findings(ctx, n%rightsEvery == 0); err != nil {
-			a.log.Error("the node could not be examined: what was found before counts", "error", err)
+			a.log.Error("Failed to examine the node, using the previous findings", "error", err)
 		} else {
 			a.arming.update(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
 		}

@@ -24,7 +24,7 @@ func (a *app) openAPI(ctx context.Context) error {
 		return err
 	}
 	if !connection.Configured() {
-		a.log.Info("no API server: pods are those of --pod-manifests, and nobody is told of evictions but this log")
+		a.log.Info("Running without an API server: pods come from --pod-manifests, evictions are reported in this log only")
 		return nil
 	}
 	a.api = connection
@@ -44,7 +44,7 @@ func (a *app) openRuntime(ctx context.Context) error {
 	endpoint, err := cri.Locate(c.ContainerRuntimeEndpoint, c.HostRoot)
 	switch {
 	case errors.Is(err, cri.ErrNoRuntime):
-		a.log.Info("no container runtime: nothing is collected, and writable layers are not measured", "reason", err)
+		a.log.Info("Running without a container runtime: no garbage collection, and no measurement of writable layers", "reason", err)
 	case err != nil:
 		return err
 	default:
@@ -122,13 +122,13 @@ func memoryCapacity(c *config.Agent) signals.Bytes {
 // none: the timer alone wakes the loop then, and all guarantees hold.
 func (a *app) openNotifier() *cgroupnotify.Notifier {
 	if a.config.KernelNotifications == "off" {
-		a.log.Info("notifications of the kernel are switched off: looks come by the timer alone")
+		a.log.Info("Kernel notifications are disabled, checking by the timer only")
 		return nil
 	}
 	n, err := cgroupnotify.Open(cgroupnotify.Options{ProcRoot: a.config.ProcRoot, Hierarchy: a.node.hierarchy,
 		NodeCgroup: a.config.NodeCgroup, Places: a.node.places, Report: a.logSource})
 	if err != nil {
-		a.log.Warn("the kernel can not notify the agent: looks come by the timer alone", "error", err)
+		a.log.Warn("Kernel notifications are unavailable, checking by the timer only", "error", err)
 		return nil
 	}
 	a.closers = append(a.closers, func() { _ = n.Close() })
@@ -143,10 +143,10 @@ func (a *app) openNotifier() *cgroupnotify.Notifier {
 func (a *app) logSource(s cgroupnotify.Source) {
 	a.metrics.Source(s.Name, s.Where, s.Err == nil)
 	if s.Err != nil {
-		a.log.Info("not notified", "source", s.Name, "where", s.Where, "reason", s.Err)
+		a.log.Info("Kernel notification is unavailable", "source", s.Name, "path", s.Where, "reason", s.Err)
 		return
 	}
-	a.log.Info("notified", "source", s.Name, "where", s.Where)
+	a.log.Info("Subscribed to kernel notification", "source", s.Name, "path", s.Where)
 }
 
 // notifications describes all sources of notifications in one line.

@@ -79,7 +79,7 @@ func (g *garbageCollector) Collect(ctx context.Context, what []signals.Garbage, 
 		return ran
 	}
 	if err := g.node.directories.AwaitLayers(ctx, begun); err != nil && ctx.Err() == nil {
-		g.log.Warn("what pods keep in writable layers may be out of date", "error", err)
+		g.log.Warn("Usage of writable layers may be out of date", "error", err)
 	}
 	g.measure(ctx)
 	return ran
@@ -98,7 +98,7 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Garbage, eno
 		g.node.disks.Observe(&now)
 		return enough(&now)
 	})
-	g.log.Info("collected waste", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
+	g.log.Info("Collected garbage", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
 		"freedBytes", relief.FreedBytes, "enough", relief.Enough, "error", relief.Err)
 	return relief.Ran, relief.Enough
 }
@@ -106,7 +106,7 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Garbage, eno
 // measure measures the disk usage of pods.
 func (g *garbageCollector) measure(ctx context.Context) {
 	if err := g.node.directories.Measure(ctx, g.node.pods()); err != nil && ctx.Err() == nil {
-		g.log.Warn("what pods keep on disks is not completely known", "error", err)
+		g.log.Warn("Disk usage of pods is incomplete", "error", err)
 	}
 }
 
@@ -131,13 +131,13 @@ func (g *garbageCollector) enabled() bool { return g.arming.armed() && g.kubelet
 // run collects periodically while it is enabled, until ctx ends.
 func (g *garbageCollector) run(ctx context.Context) {
 	for ctx.Err() == nil && g.awaitEnabled(ctx, true) {
-		g.log.Info("collecting dead containers and unused images", "reclaim", g.kubelet.config.GarbageCollection)
+		g.log.Info("Started garbage collection of dead containers and unused images", "garbageCollection", g.kubelet.config.GarbageCollection)
 		enabled, end := context.WithCancel(ctx)
 		var watch sync.WaitGroup
 		watch.Go(func() {
 			defer end()
 			if g.awaitEnabled(enabled, false) {
-				g.log.Info("dead containers and unused images are not collected any more", "armed", g.arming.armed())
+				g.log.Info("Stopped garbage collection of dead containers and unused images", "armed", g.arming.armed())
 			}
 		})
 		g.collector.Run(enabled)
@@ -171,7 +171,7 @@ func (g *garbageCollector) removePod(ctx context.Context, uid string) {
 		return
 	}
 	if err := g.collector.RemovePod(ctx, uid); err != nil {
-		g.log.Warn("an evicted pod's containers are not removed yet", "uid", uid, "error", err)
+		g.log.Warn("Failed to remove containers of an evicted pod, retrying", "uid", uid, "error", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func (g *garbageCollector) stopSandbox(ctx context.Context, uid string) {
 		}
 	}
 	if err != nil {
-		g.log.Warn("an evicted pod's sandbox is not stopped", "uid", uid, "error", err)
+		g.log.Warn("Failed to stop the sandbox of an evicted pod", "uid", uid, "error", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (k *kubeletDetector) read() {
 	}
 	if k.lastFault != err.Error() {
 		k.lastFault = err.Error()
-		k.log.Warn("the kubelet's configuration can not be used: what it reports and enforces is not known",
+		k.log.Warn("Cannot use the kubelet's configuration, what it reports and enforces is unknown",
 			"kubeletConfig", k.config.KubeletConfig, "error", err)
 	}
 }
@@ -146,10 +146,10 @@ func (p *policies) current() *eviction.Policy {
 	c.LocalStorageCapacityIsolation = key.limits
 	policy, err := c.Policy(key.layout)
 	if err != nil {
-		p.log.Error("go on with the policy of before", "error", err)
+		p.log.Error("Failed to apply a new policy, using the previous one", "error", err)
 		return p.compiled[p.last]
 	}
-	p.log.Info("deciding by", "thresholds", fmt.Sprint(policy.Thresholds), "filesystems", key.layout.String(), "localStorageLimits", key.limits)
+	p.log.Info("Applied policy", "thresholds", fmt.Sprint(policy.Thresholds), "filesystems", key.layout.String(), "localStorageLimits", key.limits)
 	p.compiled[key], p.last = policy, key
 	p.latest.Store(policy)
 	return policy

@@ -53,7 +53,7 @@ func (m *manifests) watch(ctx context.Context, path string) {
 	var changes <-chan fsnotify.Event
 	var lost <-chan error // notifications
 	if w, err := watchDirectory(path); err != nil {
-		m.log.Warn("changes of manifests are found by looking every minute only", "error", err)
+		m.log.Warn("Cannot watch the pod manifests, reading them every minute", "error", err)
 	} else {
 		defer w.Close()
 		changes, lost = w.Events, w.Errors
@@ -88,7 +88,7 @@ func (m *manifests) read() {
 	if changed {
 		found := m.directory.Pods()
 		m.latest.Store(&found)
-		m.log.Info("read the pod manifests", "pods", len(found))
+		m.log.Info("Read the pod manifests", "pods", len(found))
 	}
 	if err == nil && !changed {
 		return // the last fault stays in place
@@ -100,7 +100,7 @@ func (m *manifests) read() {
 	if fault != *m.lastFault.Load() {
 		for line := range strings.SplitSeq(fault, "\n") {
 			if line != "" {
-				m.log.Error("a pod manifest can not be used: its pod is not evicted", "fault", line)
+				m.log.Error("Cannot use a pod manifest, its pod is not evicted", "error", line)
 			}
 		}
 	}

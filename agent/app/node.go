@@ -91,7 +91,7 @@ func nearestExisting(root, dir string) string {
 
 func (n *node) close() {
 	if err := n.killer.Close(); err != nil {
-		n.log.Error("close the killer", "error", err)
+		n.log.Error("Failed to close the killer", "error", err)
 	}
 	if n.provider != stats.Provider(n.cgroups) {
 		n.provider.Close()
@@ -223,7 +223,7 @@ func (n *node) restore(tree cgroup.PodTree) {
 	}
 	pods, err := tree.Pods()
 	if err != nil {
-		n.log.Error("Looking for an interrupted kill failed: a pod may be unable to start processes", "error", err)
+		n.log.Error("Failed to search for an interrupted kill: a pod may be unable to start processes", "error", err)
 		return
 	}
 	for _, p := range pods {
@@ -231,7 +231,7 @@ func (n *node) restore(tree cgroup.PodTree) {
 		switch {
 		case errors.Is(err, kill.ErrGone):
 		case err != nil:
-			n.log.Error("Restoring pids.max failed: the pod cannot start processes", "uid", p.UID, "error", err)
+			n.log.Error("Failed to restore pids.max: the pod cannot start processes", "uid", p.UID, "error", err)
 		case restored:
 			n.log.Warn("Restored pids.max after a kill that was interrupted", "uid", p.UID, "cgroup", p.Path)
 		}

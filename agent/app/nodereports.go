@@ -57,7 +57,7 @@ func (a *app) reportNodeLease(ctx context.Context) {
 			return
 		}
 		if err := lease.Run(ctx); err != nil {
-			a.log.Error("the node's lease is not renewed", "error", err)
+			a.log.Error("Failed to renew the node's lease", "error", err)
 		}
 	})
 }

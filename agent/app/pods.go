@@ -43,7 +43,7 @@ func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Cho
 	var known []signals.Pod
 	if saved != nil {
 		if err := saved.Load(podsSection, &known); err != nil {
-			log.Error("the pods known before are not used", "error", err)
+			log.Error("Cannot use the saved pods", "error", err)
 			known = nil
 		}
 	}

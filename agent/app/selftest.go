@@ -101,7 +101,7 @@ func (a *app) canReachRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.log.Info("found the container runtime", "endpoint", a.runtime.Endpoint(), "runtime", found)
+	a.log.Info("Connected to the container runtime", "endpoint", a.runtime.Endpoint(), "runtime", found)
 	return a.node.disks.Locate(ctx)
 }
 

@@ -21,7 +21,7 @@ func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
 		return nil
 	}
 	lost := func(err error) {
-		log.Error("the state does not survive a restart: timers, conditions and debts would begin anew", "error", err)
+		log.Error("Cannot save state: grace periods, conditions and pending pod status updates do not survive a restart", "error", err)
 	}
 	boot, err := checkpoint.BootID(c.ProcRoot)
 	if err != nil {
@@ -48,7 +48,7 @@ func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Log
 	err := s.Load(name, &section)
 	switch {
 	case errors.As(err, new(*checkpoint.Partly)):
-		log.Warn("a part of the state file can not be read: the rest is used", "section", name, "error", err)
+		log.Warn("Cannot read a section of the state file, using the others", "section", name, "error", err)
 	case err != nil:
 		log.Error(lost, "error", err)
 		section = *new(T)
@@ -101,7 +101,7 @@ func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
 	if err == nil {
 		return m
 	}
-	log.Error("what was said of arming can not be read: disarmed until the cluster says a word", "error", err, "remedy", "say the word anew, or remove the section from the state file")
+	log.Error("Cannot read the saved arming settings, disarmed until the cluster has a setting", "error", err, "remedy", "run plimsoll arm again, or remove the section from the state file")
 	if !errors.As(err, new(*checkpoint.Partly)) {
 		m = arming.Memory{}
 	}
@@ -117,7 +117,7 @@ const maxQuotedStatus = 2 << 10
 func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.PendingStatus) {
 	var all []json.RawMessage
 	if err := s.Load(statusesSection, &all); err != nil {
-		log.Error("what is owed to the API server is lost", "error", err)
+		log.Error("Lost the pending pod status updates", "error", err)
 		return nil
 	}
 	for _, raw := range all {
@@ -125,12 +125,12 @@ func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []pods
 		err := json.Unmarshal(raw, &d)
 		n := &d.Notice
 		if err != nil && errors.As(err, new(*json.UnmarshalTypeError)) && n.UID != "" && n.Name != "" && n.Namespace != "" && !n.Decided.IsZero() {
-			log.Warn("a part of what is owed to the API server can not be read: the rest is used", "pod", n.Pod(), "error", err)
+			log.Warn("Cannot read a field of a pending pod status update, using the others", "pod", n.Pod(), "error", err)
 			d.Status, d.Event, d.Ended = true, true, false // in doubt it is pending; the pod is read before it is patched
 			err = nil
 		}
 		if err != nil {
-			log.Error("an eviction that is owed to the API server can not be read, and is not reported", "error", err, "debt", string(raw[:min(len(raw), maxQuotedStatus)]))
+			log.Error("Cannot read a pending pod status update, dropping it", "error", err, "update", string(raw[:min(len(raw), maxQuotedStatus)]))
 			continue
 		}
 		debts = append(debts, d)

@@ -179,7 +179,7 @@ func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 	if len(debts) != 1 || debts[0].Notice.UID != "u1" || !debts[0].Status || debts[0].Ended {
 		t.Errorf("debts: %+v", debts)
 	}
-	if book.Count("not reported") != 1 || book.Count("m2") != 1 {
+	if book.Count("Cannot read a pending") != 1 || book.Count("m2") != 1 {
 		t.Error("a debt that can not be read is not logged")
 	}
 	words := arming.Words{Memory: loadArming(s, book.Logger())}

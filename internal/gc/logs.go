@@ -38,7 +38,7 @@ func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
 			f.add(fmt.Errorf("remove the logs of a pod that is gone in %s: %w", c.options.PodLogs, err))
 			continue
 		}
-		c.log.Info("logs of a pod that is gone removed", "directory", name)
+		c.log.Info("Removed logs of a deleted pod", "directory", name)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (c *Collector) endContainer(ctx context.Context, k *cri.Container) (removed
 	if err := c.do(ctx, c.runtime.RemoveContainer, k.ID); err != nil {
 		return false, fmt.Errorf("remove container %s: %w", called(k), err)
 	}
-	c.log.Info("container removed", "container", k.ID, "name", k.Name, "namespace", k.PodNamespace, "pod", k.PodName, "state", k.State.String())
+	c.log.Info("Removed container", "container", k.ID, "name", k.Name, "namespace", k.PodNamespace, "pod", k.PodName, "state", k.State.String())
 	return true, nil
 }
 
@@ -61,7 +61,7 @@ func (c *Collector) removeSandbox(ctx context.Context, s *cri.Sandbox) (removed 
 	if err != nil {
 		return false, fmt.Errorf("remove sandbox %s of pod %s/%s: %w", s.ID, s.Namespace, s.Name, err)
 	}
-	c.log.Info("sandbox removed", "sandbox", s.ID, "namespace", s.Namespace, "pod", s.Name)
+	c.log.Info("Removed sandbox", "sandbox", s.ID, "namespace", s.Namespace, "pod", s.Name)
 	return true, nil
 }
 
@@ -78,6 +78,6 @@ func (c *Collector) removeImage(ctx context.Context, img *cri.Image) (removed bo
 		return false, fmt.Errorf("remove unused image %s %v: %w", img.ID, img.Tags, err)
 	}
 	delete(c.seen, img.ID)
-	c.log.Info("unused image removed", "image", img.ID, "tags", img.Tags, "size", img.Size)
+	c.log.Info("Removed unused image", "image", img.ID, "tags", img.Tags, "size", img.Size)
 	return true, nil
 }

@@ -38,7 +38,7 @@ func (c *Collector) containerRound(ctx context.Context) {
 			return err
 		}
 		if _, _, lookErr := c.look(ctx); lookErr != nil {
-			c.log.Warn("images were not looked at", "error", lookErr)
+			c.log.Warn("Failed to examine images", "error", lookErr)
 		}
 		return err
 	})
@@ -67,7 +67,7 @@ func (c *Collector) failed(ctx context.Context, what string, err error) bool {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errGaveWay) {
 		return false
 	}
-	c.log.Warn("waste was not collected", "what", what, "error", err)
+	c.log.Warn("Failed to collect garbage", "kind", what, "error", err)
 	return true
 }
 

@@ -74,9 +74,9 @@ func (b *beat) tell(trouble string, err error) {
 	switch {
 	case trouble == b.told:
 	case trouble == "":
-		b.log.Info("the lease is renewed again", "lease", b.what)
+		b.log.Info("Resumed renewing the lease", "lease", b.what)
 	default:
-		b.log.Error("the lease is not renewed", "lease", b.what, "why", trouble, "error", err)
+		b.log.Error("Failed to renew the lease", "lease", b.what, "reason", trouble, "error", err)
 	}
 	b.told = trouble
 }

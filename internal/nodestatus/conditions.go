@@ -151,7 +151,7 @@ func (c *Conditions) round(ctx context.Context) time.Duration {
 		return c.backOff(ctx, err)
 	}
 	if c.failing {
-		c.Log.Info("the node's conditions are written again", "node", c.NodeName)
+		c.Log.Info("Resumed writing the node's conditions", "node", c.NodeName)
 	}
 	c.retry, c.failing = 0, false
 	return min(max(time.Until(next), 0), lookPeriod)
@@ -163,7 +163,7 @@ func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
 	}
 	c.failed.Add(1)
 	if !c.failing {
-		c.Log.Error("the node's conditions can not be written; it is tried again", "node", c.NodeName, "error", err)
+		c.Log.Error("Failed to write the node's conditions, retrying", "node", c.NodeName, "error", err)
 	}
 	c.failing = true
 	c.retry = min(max(2*c.retry, firstRetry), lastRetry)

@@ -170,7 +170,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 				if got := a.status(ownMemory); got != no {
 					t.Errorf("%q, want what is wanted now, False", got)
 				}
-				if log.Count("written again") != 1 {
+				if log.Count("Resumed writing") != 1 {
 					t.Error("nobody was told that it is over")
 				}
 				if _, failed := c.Counts(); failed == 0 {

@@ -149,7 +149,7 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 				}
 				a.fail(test.call, nil)
 				pass(lastRenewRetry)
-				if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > lastRenewRetry || log.Count("renewed again") != 1 {
+				if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > lastRenewRetry || log.Count("Resumed renewing") != 1 {
 					t.Errorf("renewed at %s: %s", got, log)
 				}
 			})
@@ -163,7 +163,7 @@ func TestALeaseThatWasDeletedIsMadeAnewAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(RenewPeriod)
-		if a.lease(HeartbeatNamespace) == nil || log.Count("not renewed") != 0 {
+		if a.lease(HeartbeatNamespace) == nil || log.Count("Failed to renew") != 0 {
 			t.Errorf("not made anew, or told as trouble: %s", log)
 		}
 	})

@@ -27,7 +27,7 @@ func (c *Conditions) writeTaints(ctx context.Context, d *draft, n *corev1.Node) 
 	if err != nil && ctx.Err() == nil {
 		c.failed.Add(1)
 		if c.tainted == nil {
-			c.Log.Error("the node's taints can not be written; it is tried again", "node", c.NodeName, "error", err)
+			c.Log.Error("Failed to write the node's taints, retrying", "node", c.NodeName, "error", err)
 		}
 	}
 	c.tainted = err

@@ -54,7 +54,7 @@ func (c *Conditions) owners(n *corev1.Node) Owners {
 	owners := c.Owner(n)
 	if c.Why != nil && (c.chosen == nil || *c.chosen != owners) {
 		c.chosen = &owners
-		c.Log.Info("who reports pressure", "node", c.NodeName, "owners", owners.String(), "why", c.Why(n))
+		c.Log.Info("Determined the owners of the pressure conditions", "node", c.NodeName, "owners", owners.String(), "reason", c.Why(n))
 	}
 	return owners
 }

@@ -54,7 +54,7 @@ func TestWhoReportsIsSaidOnce(t *testing.T) {
 		pass(time.Minute)
 		now.Store(uint32(KubeletReports))
 		pass(time.Minute)
-		for part, times := range map[string]int{"who reports pressure": 2, "MemoryPressure=own": 1, "MemoryPressure=kubelet": 1, "since kubelet": 1} {
+		for part, times := range map[string]int{"Determined the owners": 2, "MemoryPressure=own": 1, "MemoryPressure=kubelet": 1, "since kubelet": 1} {
 			if log.Count(part) != times {
 				t.Errorf("%q is said %d times, want %d: %s", part, log.Count(part), times, log)
 			}

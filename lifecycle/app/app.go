@@ -59,9 +59,9 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	if err := obs.serve(ctx, c, client.Review(clients.Writing), &group, log); err != nil {
 		return err
 	}
-	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
+	log.Info("Started controller", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
 	obs.controller.Run(ctx)
-	log.Info("stopped")
+	log.Info("Stopped controller")
 	return nil
 }
 

@@ -58,14 +58,14 @@ func (t *Reporter) inherit(previous []PendingStatus) {
 	t.ledger.entries = nil
 	for _, d := range previous {
 		if !d.Notice.complete() {
-			t.log.Error("a debt in the saved state names no pod or no time: it is given up", about(&d)...)
+			t.log.Error("Dropping a saved pod status update without a pod or a time", about(&d)...)
 			continue
 		}
 		t.ledger.entries = append(t.ledger.entries, &entry{debt: d.clone()})
 	}
 	t.ledger.entries = append(t.ledger.entries, own...)
 	if len(previous) > 0 {
-		t.log.Info("evictions are left to be told of by an earlier run", "debts", len(previous))
+		t.log.Info("Resuming pending pod status updates from a previous run", "updates", len(previous))
 	}
 	t.changed()
 }
@@ -139,7 +139,7 @@ func (t *Reporter) settle(e *entry, p *payment, o outcome) (more bool) {
 		t.complain(cmp.Or(o.right, p.right), o.err)
 	}
 	if t.ledger.delayed(e, now, retryAfter(o.err)) {
-		t.log.Error(fmt.Sprintf("the API server has refused an eviction's %s for %s: it is given up", p.right, patience),
+		t.log.Error(fmt.Sprintf("Dropping a pod status update: the API server has refused the %s for %s", p.right, patience),
 			append(about(&e.debt), "error", o.err)...)
 		t.ledger.remove(e)
 		t.changed()
@@ -156,15 +156,15 @@ func (t *Reporter) settled(e *entry, p *payment, o outcome) {
 	e.refused, e.backoff = time.Time{}, backoff{}
 	switch {
 	case o.why != "":
-		t.log.Info("a debt of an eviction lapses", append(about(&e.debt), "right", p.right, "why", o.why)...)
+		t.log.Info("Dropping an obsolete pod status update", append(about(&e.debt), "right", p.right, "reason", o.why)...)
 	case p.right == patchStatus && e.debt.Repair:
-		t.log.Info("Restored reason and message of an evicted pod, which its kubelet had written over", append(about(&e.debt),
+		t.log.Info("Restored reason and message of an evicted pod that its kubelet had overwritten", append(about(&e.debt),
 			"repeats", t.repairs[e.debt.Notice.UID].pause > minRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
 	case p.right == patchStatus && e.debt.Again:
-		t.log.Info("the status of an evicted pod was told again: a kubelet had written over it", about(&e.debt)...)
+		t.log.Info("Repeated the status update of an evicted pod that its kubelet had overwritten", about(&e.debt)...)
 		t.confirm(e)
 	case p.right == patchStatus:
-		t.log.Info("the status of an evicted pod was told late", about(&e.debt)...)
+		t.log.Info("Updated the status of an evicted pod late", about(&e.debt)...)
 		t.confirm(e)
 	}
 	*p.owed(&e.debt) = false

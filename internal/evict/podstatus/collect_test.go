@@ -104,7 +104,7 @@ func TestPausesGrow(t *testing.T) {
 		if len(w.at) < 100 || pause != maxDelay {
 			t.Errorf("%d requests, the last pause %v", len(w.at), pause)
 		}
-		if w.lines.Count("given up") != 0 {
+		if w.lines.Count("Dropping") != 0 {
 			t.Error("a debt was given up though the server never refused it")
 		}
 	})
@@ -122,7 +122,7 @@ func TestAServerThatRefusesForAnHour(t *testing.T) {
 		if w.Debts() != 0 || len(w.saved) != 0 {
 			t.Errorf("%d debts after an hour", w.Debts())
 		}
-		if w.lines.Count("it is given up") != 1 || w.lines.Count(evictionMessage) == 0 {
+		if w.lines.Count("Dropping a pod status update") != 1 || w.lines.Count(evictionMessage) == 0 {
 			t.Error("what is given up is not in the log with its message")
 		}
 	})
@@ -320,7 +320,7 @@ func TestFaultyDebtsInTheStateFile(t *testing.T) {
 		defer w.run([]PendingStatus{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
 		wait(t, time.Second)
 		w.expectPaid(n)
-		if w.lines.Count("names no pod") != 1 {
+		if w.lines.Count("without a pod or a time") != 1 {
 			t.Error("the faulty debt is not in the log")
 		}
 	})

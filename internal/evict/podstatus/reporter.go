@@ -71,10 +71,10 @@ func (t *Reporter) enter(e *entry) {
 	}
 	superseded, dropped := t.ledger.add(e)
 	for _, s := range superseded {
-		t.log.Info("the status of an evicted pod is not told any more: the pod was evicted again", about(&s.debt)...)
+		t.log.Info("Dropping a pod status update: the pod was evicted again", about(&s.debt)...)
 	}
 	for _, d := range dropped {
-		t.log.Error("too many evictions are untold: the oldest is given up", about(&d.debt)...)
+		t.log.Error("Dropping the oldest pod status update: too many are pending", about(&d.debt)...)
 	}
 	t.changed()
 }
@@ -193,7 +193,7 @@ const (
 func (t *Reporter) complain(right string, err error) {
 	if !t.complained[right] {
 		t.complained[right] = true
-		t.log.Error("the API server does not let the agent tell of evictions: apply the rules in deploy/rbac to its service account",
+		t.log.Error("The API server refuses pod status updates: apply the rules in deploy/rbac to the agent's service account",
 			"right", right, "node", t.node, "error", err)
 	}
 }

@@ -203,7 +203,7 @@ func TestALedgerHasAnEnd(t *testing.T) {
 	if len(debts) != maxDebts || !debts[0].Notice.Decided.Equal(decided.Add(time.Second)) {
 		t.Errorf("%d debts, the first decided at %s", len(debts), debts[0].Notice.Decided)
 	}
-	if w.lines.Count("too many evictions are untold") != 1 {
+	if w.lines.Count("too many are pending") != 1 {
 		t.Error("what was given up is not in the log")
 	}
 	for i, d := range debts {

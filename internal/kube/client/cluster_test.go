@@ -70,7 +70,7 @@ func TestPodsOfARealServer(t *testing.T) {
 	lastsLongerThanTheServer(ctx, t, c, p, n)
 	bind(ctx, t, admin, "c", "n1")
 	known("a b c")
-	if n := book.Count("does not answer as it should"); n > 6 {
+	if n := book.Count("Failed to reach the API server"); n > 6 {
 		t.Errorf("one outage was told %d times", n)
 	}
 	c.Link.Stall() // the connection stays open, and forwards nothing

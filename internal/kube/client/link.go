@@ -55,9 +55,9 @@ func (l *link) tell(ctx context.Context, err error) {
 	switch was := l.fault; {
 	case err != nil && was == nil:
 		l.since = time.Now()
-		l.log.Warn("the API server does not answer as it should: what was known last serves", "watching", l.what, "error", err)
+		l.log.Warn("Failed to reach the API server, using the last known objects", "kind", l.what, "error", err)
 	case err == nil && was != nil:
-		l.log.Info("the API server answers again", "watching", l.what, "after", time.Since(l.since).Round(time.Millisecond))
+		l.log.Info("Resumed requests to the API server", "kind", l.what, "after", time.Since(l.since).Round(time.Millisecond))
 	}
 	l.fault = err
 }

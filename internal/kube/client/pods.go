@@ -255,7 +255,7 @@ func (p *Pods) accept(e *entry) *entry {
 	}
 	if !p.refused[e.uid] {
 		p.refused[e.uid] = true
-		p.log.Error("a pod from the API server can not be used: it is left out", "error", e.fault)
+		p.log.Error("Ignored an invalid pod from the API server", "error", e.fault)
 	}
 	return nil
 }

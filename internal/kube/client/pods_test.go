@@ -118,8 +118,8 @@ func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 			eventually(t, "two answers have failed", func() bool { return s.left() == 0 }, still)
 			eventually(t, "c is known", func() bool { return names(p.Active()) == "a b c" }, still)
 			eventually(t, "the fault is over", func() bool { return p.Err() == nil })
-			if n := log.Count("does not answer as it should"); n > 2 || n != log.Count("answers again") {
-				t.Errorf("an outage was told %d times, its end %d times", n, log.Count("answers again"))
+			if n := log.Count("Failed to reach the API server"); n > 2 || n != log.Count("Resumed requests to the API server") {
+				t.Errorf("an outage was told %d times, its end %d times", n, log.Count("Resumed requests to the API server"))
 			}
 		})
 	}
@@ -282,7 +282,7 @@ func TestPodsThatCanNotBeUsed(t *testing.T) {
 	s.interrupt(1, status(http.StatusInternalServerError, metav1.StatusReasonInternalError))
 	eventually(t, "the pods are listed and watched again", func() bool { return s.asked() > asked+2 && s.watched() == 1 && p.Err() == nil })
 	check()
-	if n := log.Count("can not be used"); n != 2 {
+	if n := log.Count("Ignored an invalid pod"); n != 2 {
 		t.Errorf("told %d times that a pod can not be used, want once for each of two", n)
 	}
 }

@@ -92,7 +92,7 @@ func (a *Agent) listen(out io.Reader) {
 			case a.decisions <- d:
 			default: // no reader
 			}
-		case json.Unmarshal(lines.Bytes(), &log) == nil && log.Msg == "watching":
+		case json.Unmarshal(lines.Bytes(), &log) == nil && log.Msg == "Started agent":
 			close(a.watching)
 		default:
 			a.log = append(a.log[max(0, len(a.log)-19):], lines.Text())
