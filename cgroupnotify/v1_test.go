@@ -209,7 +209,5 @@ func TestArmingLeavesNothing(t *testing.T) {
 	if armed != nodes*rounds {
 		t.Errorf("armed %d times, want %d", armed, nodes*rounds)
 	}
-	if f, g := descriptors(t), runtime.NumGoroutine(); f > fds || g > goroutines {
-		t.Errorf("%d descriptors and %d goroutines became %d and %d", fds, goroutines, f, g)
-	}
+	leavesNothing(t, fds, goroutines)
 }
