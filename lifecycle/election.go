@@ -2,14 +2,8 @@ package lifecycle
 
 import (
 	"context"
-	"sync"
+	"math/rand/v2"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
 )
 
 // term is one period of leadership.
@@ -37,7 +31,6 @@ func (c *Controller) elect(ctx context.Context) func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx := klog.NewContext(ctx, klog.Logger{}) // the link logs failures, not each attempt
 		for ctx.Err() == nil {
 			c.runFor(ctx)
 		}
@@ -45,111 +38,48 @@ func (c *Controller) elect(ctx context.Context) func() {
 	return func() { <-done }
 }
 
-// runFor waits for the leadership, and returns when it is lost.
+// runFor waits for the leadership, and returns when it is lost or, after the release of the lease,
+// when ctx ends.
 func (c *Controller) runFor(ctx context.Context) {
+	period := c.settings.Election.RetryPeriod
+	for !c.lock.try(ctx, time.Time{}) {
+		// Replicas that wait for the same lease must not write at the same time.
+		if !pause(ctx, period+rand.N(period/5+1)) {
+			return
+		}
+	}
+	ended := make(chan struct{})
+	c.inbox.put(elected{&term{ended: ended}, c.lock.before()})
+	c.renew(ctx)
+	close(ended)
+	c.inbox.wake()
+	if ctx.Err() != nil {
+		// A leadership that was lost is not released: a write of this process may be on its way.
+		c.lock.release(context.WithoutCancel(ctx))
+	}
+}
+
+// renew renews the lease until ctx ends, another process holds the lease, or no renewal succeeded
+// for the RenewDeadline.
+func (c *Controller) renew(ctx context.Context) {
 	s := &c.settings.Election
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: c.lock, Name: s.Name, ReleaseOnCancel: true,
-		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) { c.inbox.put(elected{&term{ended: ctx.Done()}, c.lock.before()}) },
-			OnStoppedLeading: c.inbox.wake,
-		},
-	})
-	if err != nil { // the settings were not validated
-		c.log.Error("Failed to run leader election, deciding nothing", "error", err)
-		<-ctx.Done()
-		return
-	}
-	elector.Run(ctx)
-}
-
-func (c *Controller) newLock() *lock {
-	s := &c.settings.Election
-	return &lock{
-		Interface: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name},
-			Client:     c.parts.Electing.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: s.Identity},
-		},
-		link: c.link("the lease of the leader"), lasts: s.LeaseDuration,
+	for end := time.Now().Add(s.RenewDeadline); pause(ctx, s.RetryPeriod); {
+		if c.lock.try(ctx, end) {
+			end = time.Now().Add(s.RenewDeadline)
+		} else if c.lock.taken() || !time.Now().Before(end) {
+			return
+		}
 	}
 }
 
-// lock is the lease of the leader. It records the last renewal by the former leader, and the end
-// of the time in which no other process can lead.
-type lock struct {
-	resourcelock.Interface
-	link  *link
-	lasts time.Duration
-
-	mu      sync.Mutex
-	former  time.Time // renewal by the holder at the latest read
-	renewed time.Time // start of our own latest successful renewal
-}
-
-// Get implements resourcelock.Interface.
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	l.observe(ctx, err)
-	if err == nil {
-		l.mu.Lock()
-		l.former = record.RenewTime.Time
-		l.mu.Unlock()
+// pause waits for d, and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
 	}
-	return record, raw, err
-}
-
-// Create implements resourcelock.Interface.
-func (l *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.hold(ctx, func() error { return l.Interface.Create(ctx, r) })
-}
-
-// Update implements resourcelock.Interface.
-func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.hold(ctx, func() error { return l.Interface.Update(ctx, r) })
-}
-
-func (l *lock) hold(ctx context.Context, write func() error) error {
-	began := time.Now()
-	err := write()
-	l.observe(ctx, err)
-	if err == nil {
-		l.mu.Lock()
-		l.renewed = began
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// observe passes failures on to the link. A missing lease and a conflict are none.
-func (l *lock) observe(ctx context.Context, err error) {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		err = nil
-	}
-	l.link.observe(ctx, err)
-}
-
-// before returns when the former leader renewed its lease last, by its own clock and
-// not later than now; zero if there was none.
-func (l *lock) before() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); l.former.After(now) {
-		return now
-	}
-	return l.former
-}
-
-// holds reports whether no other process can have become the leader yet. It is checked
-// before each write, because a process that was stopped for a while has not noticed
-// yet. Without elections it is always true.
-func (l *lock) holds(now time.Time) bool {
-	if l == nil {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // includes the sleep of a machine
-	return max(now.Sub(l.renewed), byTheWall) < l.lasts
 }

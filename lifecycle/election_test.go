@@ -10,7 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // cable is the connection of one replica to the server, which can be cut.
@@ -37,11 +38,11 @@ type replica struct {
 func (r *rig) replica(identity string) *replica {
 	r.t.Helper()
 	one := &replica{cable: &cable{server: r.server}, done: make(chan struct{})}
-	client, err := kubernetes.NewForConfigAndClient(testConfig(), &http.Client{Transport: one.cable})
+	client, err := api.New(testConfig(), &http.Client{Transport: one.cable})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	electing, err := kubernetes.NewForConfigAndClient(testConfig(), &http.Client{Transport: one.cable, Timeout: 5 * time.Second})
+	electing, err := api.New(testConfig(), &http.Client{Transport: one.cable, Timeout: 5 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestWhenTheFormerLeaderWasAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		l := New(withElections(r.settings), r.policy, r.parts()).lock
-		if _, _, err := l.Get(t.Context()); err == nil || !l.before().IsZero() {
+		if err := l.read(t.Context()); err != nil || !l.before().IsZero() {
 			t.Errorf("nobody has led, and the former leader was there at %s (%v)", l.before(), err)
 		}
 		if l.holds(time.Now()) {
@@ -148,7 +149,7 @@ func TestWhenTheFormerLeaderWasAtWork(t *testing.T) {
 		}
 		r.renew(system, "plimsoll-controller")
 		r.until(time.Hour)
-		if _, _, err := l.Get(t.Context()); err != nil || !l.before().Equal(r.begun) {
+		if err := l.read(t.Context()); err != nil || !l.before().Equal(r.begun) {
 			t.Errorf("it was there at %s (%v), not at %s", l.before(), err, r.begun)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
@@ -96,8 +96,8 @@ func (e *events) send(ctx context.Context, one *corev1.Event) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.settings.RequestTimeout)
 	defer cancel()
-	err := e.parts.Writing.CoreV1().RESTClient().Post().
-		Namespace(one.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+	err := e.parts.Writing.Core().Post().
+		Namespace(one.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, api.ParameterCodec).
 		MaxRetries(0).Body(one).Do(ctx).Error()
 	if err != nil {
 		e.parts.Meters.eventDropped()

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
@@ -42,13 +42,13 @@ func (t *task) send(ctx context.Context, r *rest.Request, into runtime.Object) e
 	return err
 }
 
-func (t *task) core() rest.Interface { return t.parts.Writing.CoreV1().RESTClient() }
+func (t *task) core() rest.Interface { return t.parts.Writing.Core() }
 
 // readLease returns when the node's lease was renewed, past any cache; zero if there is
 // none.
 func (t *task) readLease(ctx context.Context) (renewed time.Time, err error) {
 	l := &coordinationv1.Lease{}
-	r := t.parts.Writing.CoordinationV1().RESTClient().Get().
+	r := t.parts.Writing.Coordination().Get().
 		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(t.Node)
 	switch err := t.send(ctx, r, l); {
 	case isGone(err):
@@ -144,7 +144,7 @@ func (t *task) askToEvict(ctx context.Context, grace *int64) error {
 	}
 	uid := types.UID(t.Pod.UID)
 	err := t.send(ctx, t.core().Post().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).SubResource("eviction").
-		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		VersionedParams(&metav1.CreateOptions{}, api.ParameterCodec).
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: t.Pod.Namespace, Name: t.Pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},

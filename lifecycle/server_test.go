@@ -20,8 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // thing is an object of the API.
@@ -72,9 +73,9 @@ func testConfig() *rest.Config {
 	return &rest.Config{Host: "http://api.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
 }
 
-func (s *server) connect(t *testing.T) kubernetes.Interface {
+func (s *server) connect(t *testing.T) api.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfigAndClient(testConfig(), &http.Client{Transport: s})
+	client, err := api.New(testConfig(), &http.Client{Transport: s})
 	if err != nil {
 		t.Fatal(err)
 	}

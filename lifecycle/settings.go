@@ -6,8 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
@@ -103,7 +103,7 @@ type Parts struct {
 	// Watching is for lists and watches, and must have no timeout of its own. Writing is for
 	// everything else but elections, and must not limit requests: the budget of the controller
 	// does. Electing must wait for neither.
-	Watching, Writing, Electing kubernetes.Interface
+	Watching, Writing, Electing api.Interface
 
 	// Requested returns the soft eviction in the agent's mark of a pod, and nil without a mark.
 	// It returns an error for a mark in another form, which is ignored.

@@ -41,27 +41,27 @@ func (s *sighting) beats(later *sighting) bool {
 func (c *Controller) allFeeds() []feed {
 	watching := c.parts.Watching
 	c.pods = c.podStore()
-	pods := slimpods.From(watching.CoreV1(), corev1.NamespaceAll)
+	pods := slimpods.From(watching, corev1.NamespaceAll)
 	all := []feed{
 		feedOf(c, reflector.Kind[*corev1.NodeList]{
-			What: "nodes", From: watching.CoreV1().Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
-			Request: reflector.Requests(watching.CoreV1().RESTClient(), "nodes", ""),
+			What: "nodes", From: watching.Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
+			Request: reflector.Requests(watching.Core(), "nodes", ""),
 		}),
 		feedOf(c, reflector.Kind[*corev1.PodList]{
 			What: "pods", From: pods, Request: pods.Request, Example: pods.Example, Into: c.pods,
 			Selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
 		}),
 		feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
-			What: "leases of nodes", From: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
+			What: "leases of nodes", From: watching.Leases(corev1.NamespaceNodeLease),
 			Example: &coordinationv1.Lease{}, Into: c.leaseStore(),
-			Request: reflector.Requests(watching.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease),
+			Request: reflector.Requests(watching.Coordination(), "leases", corev1.NamespaceNodeLease),
 		}),
 	}
 	if c.settings.AgentNamespace != "" {
 		all = append(all, feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
-			What: "leases of agents", From: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
+			What: "leases of agents", From: watching.Leases(c.settings.AgentNamespace),
 			Example: &coordinationv1.Lease{}, Into: c.agentStore(),
-			Request: reflector.Requests(watching.CoordinationV1().RESTClient(), "leases", c.settings.AgentNamespace),
+			Request: reflector.Requests(watching.Coordination(), "leases", c.settings.AgentNamespace),
 		}))
 	}
 	return all

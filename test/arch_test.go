@@ -3,6 +3,7 @@ package test
 import (
 	"go/ast"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,102 +19,104 @@ var mayImport = map[string]struct {
 	why  string
 }{
 	// The functional core.
-	"eviction/signals": {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
-	"eviction":         {[]string{"eviction/signals"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
-	"agent/inflight":   {[]string{"eviction", "eviction/signals"}, "where an eviction stands follows from events and times; the agent carries out what it needs"},
-	"ranking":          {[]string{"eviction/signals"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
-	"eviction/limiter": {[]string{"eviction/signals"}, "it says who is spared by what evictions have led to; who would be evicted is decided elsewhere"},
-	"internal/arming":  {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
+	"eviction/signals": {nil, "the vocabulary of signals depends on no package"},
+	"eviction":         {[]string{"eviction/signals"}, "decisions are values computed from signals; ranking, killing and reporting are separate"},
+	"agent/inflight":   {[]string{"eviction", "eviction/signals"}, "the state of an eviction follows from events and times; the agent executes its steps"},
+	"ranking":          {[]string{"eviction/signals"}, "an order follows from pods and their usage alone; its purpose is decided elsewhere"},
+	"eviction/limiter": {[]string{"eviction/signals"}, "limits follow from the results of evictions; candidates are chosen elsewhere"},
+	"internal/arming":  {nil, "the arming state follows from inputs; reading them and acting on them are separate"},
 
 	// The controller's cores, which do not import each other, and the packages that combine
 	// them.
-	"lifecycle/model":     {nil, "it is the vocabulary of the cluster's side"},
-	"internal/timerqueue": {nil, "it keeps moments in order, whatever they are about"},
-	"lifecycle/agents":    {[]string{"internal/timerqueue", "lifecycle/model"}, "it says what agents ask for and leave behind; who does it is decided elsewhere"},
-	"lifecycle/confirm":   {[]string{"internal/timerqueue"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
-	"lifecycle/heartbeat": {[]string{"internal/timerqueue", "lifecycle/model"}, "it says who is silent; whether that is believed is decided elsewhere"},
-	"lifecycle/evictions": {[]string{"internal/timerqueue", "lifecycle/model"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
-	"lifecycle/core":      {[]string{"lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/confirm", "lifecycle/model", "lifecycle/heartbeat", "lifecycle/podgc", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
-	"lifecycle/podgc":     {[]string{"internal/timerqueue", "lifecycle/model"}, "it says when an evicted pod has been kept for long enough; who deletes it is decided elsewhere"},
-	"lifecycle/taints":    {[]string{"lifecycle/model"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
-	"lifecycle/zones":     {[]string{"internal/timerqueue", "lifecycle/model"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
+	"lifecycle/model":     {nil, "the vocabulary of the controller depends on no package"},
+	"internal/timerqueue": {nil, "an ordered queue of deadlines is independent of their purpose"},
+	"lifecycle/agents":    {[]string{"internal/timerqueue", "lifecycle/model"}, "the requests and the remains of agents are state; writes are executed elsewhere"},
+	"lifecycle/confirm":   {[]string{"internal/timerqueue"}, "it decides whether a missed heartbeat is confirmed; heartbeats and consequences are separate"},
+	"lifecycle/heartbeat": {[]string{"internal/timerqueue", "lifecycle/model"}, "it decides which heartbeats are missed; confirmation is separate"},
+	"lifecycle/evictions": {[]string{"internal/timerqueue", "lifecycle/model"}, "eviction times follow from taints and tolerations; deletion is executed elsewhere"},
+	"lifecycle/core":      {[]string{"lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/confirm", "lifecycle/model", "lifecycle/heartbeat", "lifecycle/podgc", "lifecycle/taints", "lifecycle/zones"}, "it combines the cores of the controller; requests to the API server are executed elsewhere"},
+	"lifecycle/podgc":     {[]string{"internal/timerqueue", "lifecycle/model"}, "it decides when an evicted pod has been retained for long enough; deletion is executed elsewhere"},
+	"lifecycle/taints":    {[]string{"lifecycle/model"}, "the expected taints follow from the node; rates are decided elsewhere"},
+	"lifecycle/zones":     {[]string{"internal/timerqueue", "lifecycle/model"}, "states, rates and queue positions follow from counts and times; writes are executed elsewhere"},
 
 	// Formats at the edge.
-	"internal/strictyaml":     {nil, "it reads what users write, whatever it is about"},
-	"internal/options":        {[]string{"internal/strictyaml"}, "it reads options from flags and files; which options there are is decided by each program"},
-	"internal/doctor":         {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "it judges facts; who looked, and how, is decided elsewhere"},
-	"internal/kubeletconfig":  {[]string{"internal/strictyaml", "eviction/signals"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
-	"lifecycle/convert":       {[]string{"lifecycle/model"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
-	"internal/kube/agentpods": {[]string{"internal/cri", "internal/strictyaml", "eviction/signals"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
-	"internal/kube/reflector": {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
-	"internal/kube/slimpods":  {[]string{"internal/kube/reflector", "internal/kube/agentpods"}, "it decodes what is read of a pod; who reads, and what follows, is not its business"},
-	"internal/kube/client":    {[]string{"internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
-	"internal/cgroup":         {nil, "it knows the kernel's files, no signal and no threshold"},
-	"internal/cri":            {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
+	"internal/strictyaml":       {nil, "strict decoding of YAML is independent of its content"},
+	"internal/options":          {[]string{"internal/strictyaml"}, "options are read from flags and files; each program defines its own"},
+	"internal/doctor":           {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "findings follow from facts; facts are collected elsewhere"},
+	"internal/kubeletconfig":    {[]string{"internal/strictyaml", "eviction/signals"}, "conclusions from a kubelet's configuration are independent of the location of its files"},
+	"lifecycle/convert":         {[]string{"lifecycle/model"}, "it converts nodes and pods of core/v1 into facts; decisions are made elsewhere"},
+	"internal/kube/agentpods":   {[]string{"internal/cri", "internal/strictyaml", "eviction/signals"}, "it converts pods of core/v1 and of the runtime into facts; decisions are made elsewhere"},
+	"internal/kube/api":         {nil, "it is a client of the resources that are used, without a purpose of its own"},
+	"internal/kube/api/apitest": {[]string{"internal/kube/api"}, "it adapts client-go's clientset for tests"},
+	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
+	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
+	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
+	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":                    {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it observes; what follows from it is decided elsewhere"},
-	"cgroupnotify":             {[]string{"internal/cgroup", "eviction/signals"}, "it says when to look, and knows neither who looks nor what is seen"},
-	"internal/kill":            {[]string{"internal/cgroup"}, "it ends what it is told to end, and knows no reason"},
-	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
-	"internal/nodestatus":      {[]string{"internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"internal/doctor/probe":    {[]string{"internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "lifecycle/convert", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
-	"internal/evict/podstatus": {[]string{"eviction/signals", "internal/kube/slimpods"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
-	"internal/checkpoint":      {nil, "it keeps a state, whatever is in it"},
+	"stats":                    {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it measures; decisions are made elsewhere"},
+	"cgroupnotify":             {[]string{"internal/cgroup", "eviction/signals"}, "it reports kernel notifications; the check is separate"},
+	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
+	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
+	"internal/nodestatus":      {[]string{"internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
+	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "lifecycle/convert", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
+	"internal/evict/podstatus": {[]string{"internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
+	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
 
-	"internal/metrics": {[]string{"eviction/signals"}, "it counts what it is told of; who tells it is put together elsewhere"},
-	"internal/healthz": {nil, "it serves what others found, and looks at nothing itself"},
-	"internal/process": {[]string{"internal/cgroup"}, "it prepares the process of a program, whichever it is"},
+	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
+	"internal/healthz": {nil, "it serves the results of its callers and measures nothing"},
+	"internal/process": {[]string{"internal/cgroup"}, "it sets up the process of either program"},
 
-	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and makes one file; what follows from it is decided elsewhere"},
-	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/nodestatus"}, "it writes a word of arming and waits for the agents' leases; what a word means is decided elsewhere"},
-	"internal/doctor/examine":    {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it says where the doctor looks, by an agent's configuration; probe looks, and doctor judges"},
+	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
+	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/nodestatus"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
+	"internal/doctor/examine":    {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
 
-	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
+	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it has the order of steps that end a pod, without the kernel and the API server"},
 
 	// Packages that drive the core.
-	"agent/config":     {[]string{"eviction", "internal/options", "internal/strictyaml", "eviction/limiter", "eviction/signals"}, "it compiles the agent's configuration into policies; the controller has its own, so that the agent links none of it"},
+	"agent/config":     {[]string{"eviction", "internal/options", "internal/strictyaml", "eviction/limiter", "eviction/signals"}, "it compiles the agent's configuration into policies; the controller has its own, so the agent does not link it"},
 	"lifecycle/config": {[]string{"internal/options", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones"}, "it compiles the controller's configuration into policies; the agent has its own"},
-	"lifecycle":        {[]string{"internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
-	"agent":            {[]string{"agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it is handed its ports and knows none of their implementations"},
-	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
-	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+	"lifecycle":        {[]string{"internal/kube/api", "internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it passes observations to the core and executes its actions"},
+	"agent":            {[]string{"agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it uses ports and none of their implementations"},
+	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it simulates the API server and the nodes around the core of the controller"},
+	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own check over a file: no kernel, no clock, no ranking of its own"},
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
 	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/nodestatus", "internal/process", "stats"},
-		"it puts the agent together; the controller is not linked with it"},
+		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
-		"it puts the controller together; the agent is not linked with it"},
+		"it composes the controller, without linking the agent"},
 	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
-		"it holds commands: flags, help and exit statuses; what they do is done elsewhere"},
+		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// Packages outside the product. They may import the product; the product must not import
 	// them.
-	"test/harness/hog":              {nil, "a workload knows nothing of who will end it"},
-	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "pods at random know how they are decoded, and nothing else of what reads them"},
-	"test/harness/bulk":             {nil, "pods of any size know nothing of what lists them"},
-	"test/harness/logcapture":       {nil, "it keeps what was logged, whoever logs"},
-	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code that is tested in it"},
-	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
+	"test/harness/hog":              {nil, "a workload is independent of the product"},
+	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "random pods depend only on how they are decoded"},
+	"test/harness/bulk":             {nil, "pods of any size are independent of the product"},
+	"test/harness/logcapture":       {nil, "it stores log records of any program"},
+	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code under test"},
+	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts components of Kubernetes, and is independent of the product"},
 	"test/harness/cluster/workload": {[]string{"test/harness/hog"}, "it is the hog in an image"},
-	"test/harness/hollow":           {nil, "nodes without machines know nothing of who judges them"},
-	"test/harness/recorder":         {nil, "it keeps what happened, whoever did it"},
-	"test/e2e/failover":             {nil, "it is tests alone"},
-	"test/integration/liveness":     {nil, "it is tests alone"},
-	"test/harness/trial":            {[]string{"agent", "test/harness/hog", "test/harness/sandbox"}, "of the product it knows the binary and the form of its decision log"},
-	"test/e2e":                      {nil, "it is tests alone"},
-	"test/e2e/image":                {nil, "it is tests alone"},
-	"test/e2e/whole":                {nil, "it is tests alone"},
-	"test/harness/vm":               {[]string{"test/harness/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
-	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is all there is in the machine but what is tried"},
-	"test/harness/vm/wire":          {nil, "it is what both sides of a serial line say"},
+	"test/harness/hollow":           {nil, "nodes without machines are independent of the product"},
+	"test/harness/recorder":         {nil, "it records changes of objects by any writer"},
+	"test/e2e/failover":             {nil, "it has tests only"},
+	"test/integration/liveness":     {nil, "it has tests only"},
+	"test/harness/trial":            {[]string{"agent", "test/harness/hog", "test/harness/sandbox"}, "of the product it uses the binary and the form of its decision log"},
+	"test/e2e":                      {nil, "it has tests only"},
+	"test/e2e/image":                {nil, "it has tests only"},
+	"test/e2e/whole":                {nil, "it has tests only"},
+	"test/harness/vm":               {[]string{"test/harness/vm/wire"}, "it boots a virtual machine and runs programs in it"},
+	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is the only program of the machine beside the one under test"},
+	"test/harness/vm/wire":          {nil, "it is the protocol of both sides of a serial line"},
 	"test/bench":                    {[]string{"agent", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it measures the binary from outside"},
-	"test/harness/fakeapiserver":    {nil, "it is a cluster for whoever is measured, and knows none of them"},
-	"test/bench/lifecycle":          {[]string{"internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
+	"test/harness/fakeapiserver":    {nil, "it serves a cluster to any client"},
+	"test/bench/lifecycle":          {[]string{"internal/kube/api", "internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller with its defaults, as the program does"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
-	"test/demo/screen":              {[]string{"agent"}, "of the product it knows the form of the decision log"},
-	"test/demo/picture":             {nil, "it renders text, of any program"},
+	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
+	"test/demo/picture":             {nil, "it renders text of any program"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.
@@ -122,23 +125,23 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
-	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "it carries what is asked of the runtime (docs/internals/decisions/012)"},
-	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types end where they come in (docs/internals/decisions/012)"},
-	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
+	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/internals/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
-	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
-	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it says when manifests changed (docs/internals/decisions/010)"},
-	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
-	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from the table of options of each program"},
-	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/internals/decisions/002, 013)"},
+	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
+	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "input of users is decoded in one place"},
+	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests (docs/internals/decisions/010)"},
+	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line belongs to the program, not to its packages"},
+	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from each program's table of options"},
+	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
-	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package holds the instruments; the others are handed functions (docs/internals/decisions/019)"},
-	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "it is the language of that library"},
+	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package has the instruments; the others receive functions (docs/internals/decisions/019)"},
+	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "the arguments of containerd/cgroups have its types"},
 }
 
 // shell lists the packages that must not import each other.
@@ -149,11 +152,11 @@ func TestImportsOfOurOwn(t *testing.T) {
 	there := tree.packages()
 	for dir, rule := range mayImport {
 		if len(there[dir]) == 0 {
-			t.Errorf("package %s is in the table of imports but holds no Go file: take it out, or bring it back", dir)
+			t.Errorf("package %s is in the table of imports but has no Go file: remove the entry", dir)
 		}
 		for _, p := range rule.ours {
 			if slices.Contains(shell, dir) && slices.Contains(shell, p) {
-				t.Errorf("the table lets %s import %s: both are shell packages, which are strangers to each other; let agent define a port and hand it over in agent/app", dir, p)
+				t.Errorf("the table lets %s import %s: both are shell packages, which must not import each other; define a port in agent and connect it in agent/app", dir, p)
 			}
 		}
 	}
@@ -236,7 +239,7 @@ func TestTheCoreIsPure(t *testing.T) {
 		case isCore(s.dir):
 			for _, p := range s.imports() {
 				if !strings.HasPrefix(p, modulePath) && !slices.Contains(pureStandard, p) {
-					t.Errorf("%s imports %s: the core is pure, so that rehearsal and agent share it and tests need no world; take the value as an argument", s.name, p)
+					t.Errorf("%s imports %s: the core is pure, so that simulation and agent share it and tests need no environment; make the value an argument", s.name, p)
 				}
 			}
 			tree.readsNoClock(t, s)
@@ -320,6 +323,20 @@ func TestNoPathOfADevelopersMachine(t *testing.T) {
 				line := 1 + strings.Count(string(text[:i]), "\n")
 				t.Errorf("%s:%d: holds %s: a clone elsewhere has no such place; write it relative to the repository", path.Clean(name), line, needle)
 			}
+		}
+	}
+}
+
+// TestNoClientset checks that the product links no package that registers every type of the API
+// (docs/internals/decisions/038).
+func TestNoClientset(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../cmd/plimsoll").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if p == "k8s.io/client-go/kubernetes" || strings.HasPrefix(p, "k8s.io/client-go/kubernetes/") || strings.HasPrefix(p, "k8s.io/client-go/informers") {
+			t.Errorf("the program links %s: use internal/kube/api", p)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (a *app) uninstalled(ctx context.Context) bool {
 	if namespace == "" || name == "" || a.api == nil {
 		return false
 	}
-	set, err := a.api.Client().AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
+	set, err := a.api.Client().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			a.log.Warn("Cannot determine whether the agent is being uninstalled, skipping the clean-up", "error", err)

@@ -108,6 +108,6 @@ func (a *app) canReachRuntime(ctx context.Context) error {
 func (a *app) canReadNode(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, err := a.api.Client().CoreV1().Nodes().Get(ctx, a.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
+	_, err := a.api.Client().Nodes().Get(ctx, a.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
 	return err
 }

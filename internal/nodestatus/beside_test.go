@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
@@ -70,7 +71,7 @@ func TestBesideAKubelet(t *testing.T) {
 	}
 	owners[signals.PIDPressure] = nodestatus.StandardTypes // deliberately wrong: the writer has to give it up
 
-	c := nodestatus.NewConditions(nodestatus.ConditionParts{Client: r.agent, NodeName: r.name, Transition: transition, Log: r.log,
+	c := nodestatus.NewConditions(nodestatus.ConditionParts{Client: apitest.From(r.agent), NodeName: r.name, Transition: transition, Log: r.log,
 		Owner: func(*corev1.Node) nodestatus.Owners { return owners }})
 	r.running(c.Run)
 	var all signals.ConditionSet
@@ -98,7 +99,7 @@ func TestBesideAKubelet(t *testing.T) {
 	c.Set(0, nodestatus.Crossings{})
 	r.awaitStatus("plimsoll.dev/DiskPressure", corev1.ConditionFalse, 30*time.Second)
 
-	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: r.agent, NodeName: r.name, Log: r.log,
+	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: r.name, Log: r.log,
 		Node: func() *corev1.Node { return nil }, Alive: func(time.Time) error { return nil }})
 	if err := lease.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "refuse to renew the lease of node "+r.name) {
 		t.Errorf("a kubelet's lease is renewed: %v", err)

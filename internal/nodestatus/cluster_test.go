@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
@@ -150,13 +151,13 @@ func TestRealAPIServer(t *testing.T) {
 	r := startBare(t)
 	var watched atomic.Pointer[corev1.Node] // an informer's view, as old as the test needs
 	watched.Store(r.object())
-	events := nodestatus.NewEvents(r.agent, nodeName, transition)
+	events := nodestatus.NewEvents(apitest.From(r.agent), nodeName, transition)
 	defer events.Close()
 	mode := atomic.Value{}
 	mode.Store(nodestatus.Auto)
 	lines := []kubeletconfig.Threshold{{Signal: signals.MemoryAvailable, Text: "1Gi", Amount: 1 << 30}}
 	c := nodestatus.NewConditions(nodestatus.ConditionParts{
-		Client: r.agent, NodeName: nodeName, Transition: transition, Taint: true, Events: events, Log: r.log,
+		Client: apitest.From(r.agent), NodeName: nodeName, Transition: transition, Taint: true, Events: events, Log: r.log,
 		Node:  func() *corev1.Node { return watched.Load() },
 		Owner: func(n *corev1.Node) nodestatus.Owners { return mode.Load().(nodestatus.Mode).Owners(n, nil, lines) },
 	})
@@ -255,12 +256,12 @@ func TestRealLeases(t *testing.T) {
 	r := startBare(t)
 	object := r.object()
 	heart := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
-		Client: r.agent, NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
+		Client: apitest.From(r.agent), NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
 		Node: func() *corev1.Node { return object }, Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "v1"} },
 	})
 	heart.Beat(time.Now().Add(time.Hour)) // a check in the future, so that the test needs no further ones
 	r.running(heart.Run)
-	node := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: r.agent, NodeName: nodeName, Log: r.log, Alive: heart.Alive,
+	node := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: nodeName, Log: r.log, Alive: heart.Alive,
 		Node: func() *corev1.Node { return object }})
 	ended := make(chan error, 1)
 	r.running(func(ctx context.Context) { ended <- node.Run(ctx) })

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 
 // ConditionParts configures Conditions.
 type ConditionParts struct {
-	Client   kubernetes.Interface
+	Client   api.Interface
 	NodeName string
 	// Node returns the Node from an informer, or nil while the informer is not synced. If Node is
 	// nil, each comparison reads the Node from the API server.
@@ -211,7 +211,7 @@ func (c *Conditions) look(ctx context.Context) (*corev1.Node, error) {
 func (c *Conditions) read(ctx context.Context) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	n, err := c.Client.CoreV1().Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
+	n, err := c.Client.Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return nil, explain(err, "read the node "+c.NodeName, "get nodes")
 	}
@@ -251,7 +251,7 @@ func (c *Conditions) patchStatus(ctx context.Context, d *draft, n *corev1.Node, 
 func (c *Conditions) patch(ctx context.Context, kind types.PatchType, patch []byte, subresource ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	answer, err := c.Client.CoreV1().Nodes().Patch(ctx, c.NodeName, kind, patch, metav1.PatchOptions{FieldManager: fieldManager}, subresource...)
+	answer, err := c.Client.Nodes().Patch(ctx, c.NodeName, kind, patch, metav1.PatchOptions{FieldManager: fieldManager}, subresource...)
 	if err != nil {
 		c.doubt = true
 		return err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -35,11 +36,11 @@ func only(c signals.Condition) signals.ConditionSet {
 var memory = only(signals.MemoryPressure)
 
 // run runs a writer of conditions in a bubble of virtual time.
-func run(t *testing.T, p ConditionParts, test func(a *api, c *Conditions, log *logcapture.Book)) {
+func run(t *testing.T, p ConditionParts, test func(a *fakeAPI, c *Conditions, log *logcapture.Book)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodeOf()
 		a, log := newAPI(t, n), &logcapture.Book{}
-		p.Client, p.NodeName, p.Transition, p.Log = a, "n", period, log.Logger()
+		p.Client, p.NodeName, p.Transition, p.Log = apitest.From(a), "n", period, log.Logger()
 		if p.Owner == nil {
 			p.Owner = func(*corev1.Node) Owners { return memoryOnly(OwnTypes) }
 		}
@@ -55,7 +56,7 @@ func run(t *testing.T, p ConditionParts, test func(a *api, c *Conditions, log *l
 }
 
 func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		pass(time.Minute)
 		if got := a.status(ownMemory); got != "" {
 			t.Errorf("%s before anybody knows", got)
@@ -96,7 +97,7 @@ func TestATrueOfOurOwnIsRenewed(t *testing.T) {
 		OwnTypes:      {1, 6, 0},
 		StandardTypes: {1, 0, 0},
 	} {
-		run(t, ConditionParts{Alive: alive, Owner: func(*corev1.Node) Owners { return memoryOnly(owner) }}, func(_ *api, c *Conditions, _ *logcapture.Book) {
+		run(t, ConditionParts{Alive: alive, Owner: func(*corev1.Node) Owners { return memoryOnly(owner) }}, func(_ *fakeAPI, c *Conditions, _ *logcapture.Book) {
 			hung.Store(false)
 			since := func() (n int64) {
 				before, _ := c.Counts()
@@ -119,7 +120,7 @@ func TestATrueOfOurOwnIsRenewed(t *testing.T) {
 }
 
 func TestASuccessorKeepsWhatItFinds(t *testing.T) {
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: ownMemory, Status: yes,
 				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)), LastHeartbeatTime: metav1.NewTime(time.Now())}}
@@ -152,7 +153,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 		{"silence", nil, true, "did not answer within 8s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run(t, ConditionParts{}, func(a *api, c *Conditions, log *logcapture.Book) {
+			run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 				a.fail("patch nodes/status", test.fault)
 				a.hang(test.hang)
 				c.Set(memory, Crossings{})
@@ -183,7 +184,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 
 func TestLostAnswersAreNoStrangers(t *testing.T) {
 	owner := func(*corev1.Node) Owners { return memoryOnly(StandardTypes) }
-	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, log *logcapture.Book) {
+	run(t, ConditionParts{Owner: owner}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(0, Crossings{})
 		pass(lookPeriod)
 		a.loseAnswers(true)
@@ -204,7 +205,7 @@ func TestAKubeletComes(t *testing.T) {
 	owner := func(n *corev1.Node) Owners {
 		return Auto.Owners(n, nil, []kubeletconfig.Threshold{{Signal: signals.MemoryAvailable, Amount: 1}})
 	}
-	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{Owner: owner}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
 		pass(lookPeriod)
@@ -226,13 +227,13 @@ func TestAKubeletComes(t *testing.T) {
 func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 	foreign := corev1.Taint{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: "plimsoll.dev/memory-pressure", Effect: corev1.TaintEffectNoSchedule}
-	has := func(a *api, want ...corev1.Taint) {
+	has := func(a *fakeAPI, want ...corev1.Taint) {
 		t.Helper()
 		if got := a.node().Spec.Taints; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("taints %v, want %v", got, want)
 		}
 	}
-	run(t, ConditionParts{Taint: true}, func(a *api, c *Conditions, log *logcapture.Book) {
+	run(t, ConditionParts{Taint: true}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{foreign} })
 		c.Set(memory, Crossings{})
 		pass(lookPeriod)
@@ -247,7 +248,7 @@ func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 		pass(2 * lookPeriod)
 		has(a, foreign)
 	})
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
 		c.Set(memory, Crossings{})
 		pass(lookPeriod)
@@ -320,7 +321,7 @@ func TestNewerViewCounts(t *testing.T) {
 // the backoff, and after recovery they are written at once again.
 func TestAfterAFailure(t *testing.T) {
 	stale := nodeOf()
-	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.fail("patch nodes/status", errors.New("refused"))
 		for i := range 600 { // a minute of checks at the threshold
 			c.Set(signals.ConditionSet(i%2)*memory, Crossings{})

@@ -1,16 +1,16 @@
 package nodestatus
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Events records events of the node with the kubelet's reasons. It never blocks: events are queued,
@@ -28,11 +28,29 @@ type Events struct {
 }
 
 // NewEvents starts to send events until Close.
-func NewEvents(client kubernetes.Interface, nodeName string, transition time.Duration) *Events {
+func NewEvents(client api.Interface, nodeName string, transition time.Duration) *Events {
 	b := record.NewBroadcaster()
-	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	b.StartRecordingToSink(sink{client})
 	source := corev1.EventSource{Component: "plimsoll", Host: nodeName}
-	return &Events{broadcaster: b, recorder: b.NewRecorder(scheme.Scheme, source), nodeName: nodeName, transition: transition}
+	return &Events{broadcaster: b, recorder: b.NewRecorder(api.Scheme, source), nodeName: nodeName, transition: transition}
+}
+
+// sink sends events to the API server, each within the timeout of the client.
+type sink struct{ client api.Interface }
+
+// Create implements record.EventSink.
+func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{})
+}
+
+// Update implements record.EventSink.
+func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Update(context.Background(), e, metav1.UpdateOptions{})
+}
+
+// Patch implements record.EventSink.
+func (s sink) Patch(e *corev1.Event, patch []byte) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Patch(context.Background(), e.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
 // Close stops sending; queued events are lost.

@@ -12,11 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 // events returns all events in a short form.
-func (a *api) events() (all []string) {
+func (a *fakeAPI) events() (all []string) {
 	a.t.Helper()
 	list, err := a.Clientset.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -32,8 +33,8 @@ func (a *api) events() (all []string) {
 func TestEventsOfConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPI(t, nodeOf()), &logcapture.Book{}
-		events := NewEvents(a, "n", period)
-		c := NewConditions(ConditionParts{Client: a, NodeName: "n", Transition: period, Events: events, Log: log.Logger(),
+		events := NewEvents(apitest.From(a), "n", period)
+		c := NewConditions(ConditionParts{Client: apitest.From(a), NodeName: "n", Transition: period, Events: events, Log: log.Logger(),
 			Owner: func(*corev1.Node) Owners { return memoryOnly(OwnTypes) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.Run(ctx)
@@ -67,7 +68,7 @@ func TestEventsOfConditions(t *testing.T) {
 func TestAttemptsAreToldOnceARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, nodeOf())
-		events := NewEvents(a, "n", period)
+		events := NewEvents(apitest.From(a), "n", period)
 		for range 20 { // three minutes and twenty seconds of memory pressure
 			events.Attempting(signals.MemoryAvailable, time.Now())
 			pass(10 * time.Second)

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
@@ -83,7 +83,7 @@ func Digest(lines []kubeletconfig.Threshold) string {
 
 // HeartbeatParts configures a Heartbeat.
 type HeartbeatParts struct {
-	Client   kubernetes.Interface
+	Client   api.Interface
 	NodeName string
 	// Namespace of the lease; empty: [HeartbeatNamespace].
 	Namespace string
@@ -159,7 +159,7 @@ func (c *counts) load() (renewed, failed, heldBack int64) {
 func (h *Heartbeat) Run(ctx context.Context) {
 	permit := func(context.Context) error { return h.Alive(time.Now()) }
 	beat := &beat{
-		renewer: renewer{leases: h.Client.CoordinationV1().Leases(h.Namespace), what: "the agent's heartbeat"},
+		renewer: renewer{leases: h.Client.Leases(h.Namespace), what: "the agent's heartbeat"},
 		kick:    h.kick,
 		log:     h.Log, count: &h.count, permit: permit, doubt: permit,
 		claim: func() *claim {

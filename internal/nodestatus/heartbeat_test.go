@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -25,11 +26,11 @@ var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource:
 
 // beating runs a heartbeat in a bubble of virtual time. The agent checks the node every ten seconds
 // until hang is called.
-func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logcapture.Book, hang func())) {
+func beating(t *testing.T, test func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, hang func())) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPI(t, nodeOf()), &logcapture.Book{}
 		h := NewHeartbeat(HeartbeatParts{
-			Client: a, NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
+			Client: apitest.From(a), NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
 			Vitals: func() Vitals {
 				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t", SoftEvictions: "default/a",
 					Armed: true, ArmedReason: "told to", Findings: []string{"a", "b"}}
@@ -55,7 +56,7 @@ func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logcapture.Book,
 }
 
 // renewedAt returns the last renewal time of the agent's lease.
-func (a *api) renewedAt(namespace string) time.Time {
+func (a *fakeAPI) renewedAt(namespace string) time.Time {
 	if l := a.lease(namespace); l != nil && l.Spec.RenewTime != nil {
 		return l.Spec.RenewTime.Time
 	}
@@ -63,7 +64,7 @@ func (a *api) renewedAt(namespace string) time.Time {
 }
 
 func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, _ *logcapture.Book, _ func()) {
+	beating(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
 		began := time.Now()
 		pass(time.Minute)
 		l := a.lease(HeartbeatNamespace)
@@ -96,7 +97,7 @@ func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
 }
 
 func TestAHungAgentHasNoHeartbeat(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logcapture.Book, hang func()) {
+	beating(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, hang func()) {
 		pass(time.Minute)
 		hang()
 		pass(3 * h.Period)
@@ -141,7 +142,7 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 		{"403", "update leases", apierrors.NewForbidden(leaseResource, "n", errors.New("no")), "right to get, create and update leases in the namespace plimsoll-system"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			beating(t, func(a *api, h *Heartbeat, log *logcapture.Book, _ func()) {
+			beating(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
 				a.fail(test.call, test.fault)
 				pass(2 * time.Minute)
 				if tries := a.called(test.call); tries > 100 || log.Count(test.says) != 1 {
@@ -158,7 +159,7 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 }
 
 func TestALeaseThatWasDeletedIsMadeAnewAtOnce(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logcapture.Book, _ func()) {
+	beating(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
 		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func TestALeaseThatWasDeletedIsMadeAnewAtOnce(t *testing.T) {
 }
 
 func TestHeartbeatNamesTheNamespaceThatIsMissing(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logcapture.Book, _ func()) {
+	beating(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
 		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
 			t.Fatal(err)
 		}
@@ -234,11 +235,11 @@ func TestWhatALeaseKeeps(t *testing.T) {
 }
 
 // nodeLease runs the renewal of a node's lease in a bubble of virtual time.
-func nodeLease(t *testing.T, n *corev1.Node, test func(a *api, dead *atomic.Bool, ended <-chan error)) {
+func nodeLease(t *testing.T, n *corev1.Node, test func(a *fakeAPI, dead *atomic.Bool, ended <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log, dead := newAPI(t, n), &logcapture.Book{}, &atomic.Bool{}
 		seen := n // a permanently stale informer
-		l := NewNodeLease(NodeLeaseParts{Client: a, NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.Logger(),
+		l := NewNodeLease(NodeLeaseParts{Client: apitest.From(a), NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.Logger(),
 			Alive: func(time.Time) error {
 				if dead.Load() {
 					return errors.New("it hangs")
@@ -256,7 +257,7 @@ func nodeLease(t *testing.T, n *corev1.Node, test func(a *api, dead *atomic.Bool
 }
 
 func TestNodeLeaseWithoutAKubelet(t *testing.T) {
-	nodeLease(t, nodeOf(), func(a *api, dead *atomic.Bool, _ <-chan error) {
+	nodeLease(t, nodeOf(), func(a *fakeAPI, dead *atomic.Bool, _ <-chan error) {
 		pass(time.Minute)
 		l := a.lease(corev1.NamespaceNodeLease)
 		if l == nil || time.Since(l.Spec.RenewTime.Time) > RenewPeriod || *l.Spec.HolderIdentity != "n" || len(l.Annotations) != 0 || l.OwnerReferences[0].UID != "u" {
@@ -273,7 +274,7 @@ func TestNodeLeaseWithoutAKubelet(t *testing.T) {
 func TestNodeLeaseIsRefusedBesideAKubelet(t *testing.T) {
 	n := nodeOf()
 	n.Status.NodeInfo.KubeletVersion = "v1.36.3"
-	nodeLease(t, n, func(a *api, _ *atomic.Bool, ended <-chan error) {
+	nodeLease(t, n, func(a *fakeAPI, _ *atomic.Bool, ended <-chan error) {
 		select {
 		case err := <-ended:
 			if !errors.Is(err, ErrKubelet) || !strings.Contains(err.Error(), "node n, whose kubelet is v1.36.3") {
@@ -291,7 +292,7 @@ func TestNodeLeaseIsRefusedBesideAKubelet(t *testing.T) {
 // TestNodeLeaseEndsWhenAKubeletComes: a new kubelet writes to the lease, which the agent detects
 // even with a stale informer.
 func TestNodeLeaseEndsWhenAKubeletComes(t *testing.T) {
-	nodeLease(t, nodeOf(), func(a *api, _ *atomic.Bool, ended <-chan error) {
+	nodeLease(t, nodeOf(), func(a *fakeAPI, _ *atomic.Bool, ended <-chan error) {
 		pass(time.Minute)
 		a.change(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3" })
 		before := a.renewedAt(corev1.NamespaceNodeLease)

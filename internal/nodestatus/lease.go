@@ -12,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 const (
@@ -74,7 +75,7 @@ func annotated(old, ours map[string]string) map[string]string {
 
 // renewer renews one lease.
 type renewer struct {
-	leases typedcoordinationv1.LeaseInterface
+	leases api.Resource[*coordinationv1.Lease, *coordinationv1.LeaseList]
 	what   string // name in log messages
 	held   *coordinationv1.Lease
 	retry  time.Duration

@@ -9,7 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // ErrKubelet ends the renewal of a node's lease for good.
@@ -18,7 +19,7 @@ var ErrKubelet = errors.New("the node has a kubelet, whose heartbeat nobody else
 
 // NodeLeaseParts configures a NodeLease.
 type NodeLeaseParts struct {
-	Client   kubernetes.Interface
+	Client   api.Interface
 	NodeName string
 	// Node returns the Node from an informer, or nil while the informer is not synced.
 	Node func() *corev1.Node
@@ -50,7 +51,7 @@ func (l *NodeLease) Counts() (renewed, failed, heldBack int64) { return l.count.
 func (l *NodeLease) Run(ctx context.Context) error {
 	const namespace = corev1.NamespaceNodeLease
 	beat := &beat{
-		renewer: renewer{leases: l.Client.CoordinationV1().Leases(namespace), what: "the node's heartbeat"},
+		renewer: renewer{leases: l.Client.Leases(namespace), what: "the node's heartbeat"},
 		log:     l.Log, count: &l.count, permit: l.permit, doubt: l.doubt,
 		claim: func() *claim {
 			return &claim{namespace: namespace, name: l.NodeName, holder: l.NodeName, owner: l.Node()}
@@ -89,6 +90,6 @@ func (l *NodeLease) doubt(ctx context.Context) error {
 func (l *NodeLease) ask(ctx context.Context) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	n, err := l.Client.CoreV1().Nodes().Get(ctx, l.NodeName, metav1.GetOptions{})
+	n, err := l.Client.Nodes().Get(ctx, l.NodeName, metav1.GetOptions{})
 	return n, explain(err, "read the node "+l.NodeName+" to see whether it has a kubelet", "get nodes")
 }

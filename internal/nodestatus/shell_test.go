@@ -19,8 +19,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// api is a fake API server with one node and injected faults.
-type api struct {
+// fakeAPI is a fake API server with one node and injected faults.
+type fakeAPI struct {
 	*fake.Clientset
 	t     *testing.T
 	mu    sync.Mutex
@@ -30,8 +30,8 @@ type api struct {
 	calls map[string]int
 }
 
-func newAPI(t *testing.T, n *corev1.Node) *api {
-	a := &api{Clientset: fake.NewClientset(n), t: t, fault: map[string]error{}, calls: map[string]int{}}
+func newAPI(t *testing.T, n *corev1.Node) *fakeAPI {
+	a := &fakeAPI{Clientset: fake.NewClientset(n), t: t, fault: map[string]error{}, calls: map[string]int{}}
 	a.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		key := action.GetVerb() + " " + action.GetResource().Resource
 		if sub := action.GetSubresource(); sub != "" {
@@ -49,45 +49,45 @@ func newAPI(t *testing.T, n *corev1.Node) *api {
 }
 
 // fail makes a call return an error; nil removes the fault.
-func (a *api) fail(call string, err error) {
+func (a *fakeAPI) fail(call string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fault[call] = err
 }
 
 // called returns the number of calls of a kind.
-func (a *api) called(call string) int {
+func (a *fakeAPI) called(call string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.calls[call]
 }
 
-func (a *api) hang(hangs bool) {
+func (a *fakeAPI) hang(hangs bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hangs = hangs
 }
 
-func (a *api) loseAnswers(loses bool) {
+func (a *fakeAPI) loseAnswers(loses bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.loses = loses
 }
 
-func (a *api) line() (hangs, loses bool) {
+func (a *fakeAPI) line() (hangs, loses bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hangs, a.loses
 }
 
 // CoreV1 makes patches of nodes hang: the fake ignores contexts.
-func (a *api) CoreV1() typedcorev1.CoreV1Interface { return hangingCore{a.Clientset.CoreV1(), a} }
+func (a *fakeAPI) CoreV1() typedcorev1.CoreV1Interface { return hangingCore{a.Clientset.CoreV1(), a} }
 
-var _ kubernetes.Interface = (*api)(nil)
+var _ kubernetes.Interface = (*fakeAPI)(nil)
 
 type hangingCore struct {
 	typedcorev1.CoreV1Interface
-	api *api
+	api *fakeAPI
 }
 
 func (c hangingCore) Nodes() typedcorev1.NodeInterface {
@@ -96,7 +96,7 @@ func (c hangingCore) Nodes() typedcorev1.NodeInterface {
 
 type hangingNodes struct {
 	typedcorev1.NodeInterface
-	api *api
+	api *fakeAPI
 }
 
 func (n hangingNodes) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (*corev1.Node, error) {
@@ -113,7 +113,7 @@ func (n hangingNodes) Patch(ctx context.Context, name string, kind types.PatchTy
 }
 
 // node returns the Node of the API server.
-func (a *api) node() *corev1.Node {
+func (a *fakeAPI) node() *corev1.Node {
 	a.t.Helper()
 	n, err := a.Clientset.CoreV1().Nodes().Get(context.Background(), "n", metav1.GetOptions{})
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *api) node() *corev1.Node {
 }
 
 // status returns the status of a condition, or an empty one.
-func (a *api) status(kind string) corev1.ConditionStatus {
+func (a *fakeAPI) status(kind string) corev1.ConditionStatus {
 	a.t.Helper()
 	if p := find(a.node(), corev1.NodeConditionType(kind)); p != nil {
 		return p.Status
@@ -132,7 +132,7 @@ func (a *api) status(kind string) corev1.ConditionStatus {
 }
 
 // change changes the Node like another program.
-func (a *api) change(do func(*corev1.Node)) {
+func (a *fakeAPI) change(do func(*corev1.Node)) {
 	a.t.Helper()
 	n := a.node()
 	do(n)
@@ -142,7 +142,7 @@ func (a *api) change(do func(*corev1.Node)) {
 }
 
 // lease reads a lease, or returns nil.
-func (a *api) lease(namespace string) *coordinationv1.Lease {
+func (a *fakeAPI) lease(namespace string) *coordinationv1.Lease {
 	object, err := a.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace, "n")
 	if err != nil {
 		return nil

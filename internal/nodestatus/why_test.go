@@ -49,7 +49,7 @@ func TestWhoReportsIsSaidOnce(t *testing.T) {
 	owner := func() Owner { return Owner(now.Load()) }
 	now.Store(uint32(OwnTypes))
 	p := ConditionParts{Owner: func(*corev1.Node) Owners { return owner().All() }, Why: func(*corev1.Node) string { return "since " + owner().String() }}
-	run(t, p, func(_ *api, c *Conditions, log *logcapture.Book) {
+	run(t, p, func(_ *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(0, Crossings{})
 		pass(time.Minute)
 		now.Store(uint32(KubeletReports))

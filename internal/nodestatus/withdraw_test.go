@@ -32,7 +32,7 @@ func hasTaint(n *corev1.Node, key string) bool {
 
 func TestDisarmingTakesBackWhatWasWritten(t *testing.T) {
 	var s turn
-	run(t, ConditionParts{Armed: s.armed, Taint: true}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{Armed: s.armed, Taint: true}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "team", Effect: corev1.TaintEffectNoSchedule})
 		})
@@ -60,7 +60,7 @@ func TestDisarmingTakesBackWhatWasWritten(t *testing.T) {
 }
 
 func TestADisarmedAgentOnACleanNodeWritesNothing(t *testing.T) {
-	run(t, ConditionParts{Armed: func() bool { return false }}, func(a *api, c *Conditions, _ *logcapture.Book) {
+	run(t, ConditionParts{Armed: func() bool { return false }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		pass(time.Hour)
 		if n := a.called("patch nodes/status") + a.called("patch nodes"); n > 0 || !c.Withdrawn() {
@@ -71,7 +71,7 @@ func TestADisarmedAgentOnACleanNodeWritesNothing(t *testing.T) {
 
 func TestAWithdrawalThatFailsIsTriedAgain(t *testing.T) {
 	var s turn
-	run(t, ConditionParts{Armed: s.armed}, func(a *api, c *Conditions, log *logcapture.Book) {
+	run(t, ConditionParts{Armed: s.armed}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
 		a.fail("patch nodes/status", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", nil))
@@ -126,7 +126,7 @@ func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
 }
 
 func TestAChangeOfVitalsIsToldAtOnce(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, _ *logcapture.Book, _ func()) {
+	beating(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
 		pass(time.Minute)
 		before := a.renewedAt(HeartbeatNamespace)
 		h.Kick()

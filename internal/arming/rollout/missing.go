@@ -38,7 +38,7 @@ func countAgents(ctx context.Context, clients *client.Clients, namespace string)
 	found := map[string]int{}
 	options := metav1.ListOptions{Limit: leasesPerPage}
 	for range maxPages {
-		list, err := clients.Writing.CoordinationV1().Leases(namespace).List(ctx, options)
+		list, err := clients.Writing.Leases(namespace).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ var leasePatience = reflector.Patience{List: time.Minute, Open: 90 * time.Second
 // [Request.report].
 func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
 	seen, begun := newLeases(), time.Now()
-	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.CoordinationV1().Leases(r.Namespace),
+	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.Leases(r.Namespace),
 		Example: &coordinationv1.Lease{}, Into: seen, Patience: leasePatience}
 	if len(r.Nodes) == 1 {
 		kind.Selector = fields.OneTermEqualSelector("metadata.name", r.Nodes[0])

@@ -31,7 +31,7 @@ func (r *Request) write(ctx context.Context, clients *client.Clients) error {
 	}
 	var faults []error
 	for _, node := range r.Nodes {
-		if _, err := clients.Writing.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		if _, err := clients.Writing.Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 			faults = append(faults, fmt.Errorf("say %q to the node %s: %w", r.Setting, node, err))
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) erro
 	if err != nil {
 		return err
 	}
-	maps := clients.Writing.CoreV1().ConfigMaps(r.Namespace)
+	maps := clients.Writing.ConfigMaps(r.Namespace)
 	write := func() error {
 		_, err := maps.Patch(ctx, arming.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		return err

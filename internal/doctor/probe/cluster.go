@@ -11,14 +11,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // ClusterOptions are the inputs of Cluster.
 type ClusterOptions struct {
-	Client    kubernetes.Interface
+	Client    api.Interface
 	Namespace string // of the agents' leases and of the controller
 	// Now reads the local clock; nil is time.Now.
 	Now func() time.Time
@@ -33,7 +33,7 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 	}
 	f.Ahead = ahead(ctx, o.Client, o.Now) // ages of leases are by the server's clock
 	now := o.Now().Add(-f.Ahead.Value)
-	nodes, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := o.Client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		f.Nodes = doctor.Unknown[[]doctor.Node](err.Error())
 		f.Judges = doctor.Unknown[[]doctor.Judge](err.Error())
@@ -50,11 +50,11 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 
 // policies returns the names of the ValidatingAdmissionPolicies with a binding.
 func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
-	bindings, err := o.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
+	bindings, err := o.Client.PolicyBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return doctor.Unknown[[]string](err.Error())
 	}
-	policies, err := o.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	policies, err := o.Client.Policies().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return doctor.Unknown[[]string](err.Error())
 	}
@@ -71,7 +71,7 @@ func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
 
 // nodes returns the cluster's nodes, each with its agent.
 func (o *ClusterOptions) nodes(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Node] {
-	leases, err := o.Client.CoordinationV1().Leases(o.Namespace).List(ctx, metav1.ListOptions{})
+	leases, err := o.Client.Leases(o.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return doctor.Unknown[[]doctor.Node](err.Error())
 	}

@@ -37,7 +37,7 @@ func (o *ClusterOptions) known() []judge {
 func (o *ClusterOptions) judges(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Judge] {
 	found := []doctor.Judge{}
 	for _, j := range o.known() {
-		lease, err := o.Client.CoordinationV1().Leases(j.namespace).Get(ctx, j.name, metav1.GetOptions{})
+		lease, err := o.Client.Leases(j.namespace).Get(ctx, j.name, metav1.GetOptions{})
 		without := apierrors.IsNotFound(err)
 		switch {
 		case err != nil && !without:
@@ -62,7 +62,7 @@ func (o *ClusterOptions) judge(ctx context.Context, j judge, nodes []corev1.Node
 	one := doctor.Judge{Name: j.name, Ours: j.ours}
 	page := metav1.ListOptions{Limit: pageSize}
 	for {
-		pods, err := o.Client.CoreV1().Pods(j.namespace).List(ctx, page)
+		pods, err := o.Client.Pods(j.namespace).List(ctx, page)
 		if err != nil {
 			return one, err
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
 func TestWhatCommandLinesSay(t *testing.T) {
@@ -101,18 +102,18 @@ func TestJudges(t *testing.T) {
 	pod := func(namespace string, c corev1.Container) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
 	}
-	client := fake.NewClientset(lease("ps", "plimsoll-controller", time.Second, nil), lease("kube-system", "kube-controller-manager", time.Hour, nil),
-		pod("ps", corev1.Container{Command: []string{"/plimsoll"}, Args: []string{"controller", "--mode=replace"}}))
+	client := apitest.From(fake.NewClientset(lease("ps", "plimsoll-controller", time.Second, nil), lease("kube-system", "kube-controller-manager", time.Hour, nil),
+		pod("ps", corev1.Container{Command: []string{"/plimsoll"}, Args: []string{"controller", "--mode=replace"}})))
 	o := ClusterOptions{Client: client, Namespace: "ps"}
 	found := o.judges(t.Context(), nil, now)
 	if len(found.Value) != 1 || !found.Value[0].Ours || found.Value[0].Acts != doctor.Known(true) {
 		t.Errorf("with a lease that is stale: %+v", found)
 	}
-	o.Client = fake.NewClientset(lease("kube-system", "kube-controller-manager", time.Second, nil))
+	o.Client = apitest.From(fake.NewClientset(lease("kube-system", "kube-controller-manager", time.Second, nil)))
 	if found = o.judges(t.Context(), nil, now); len(found.Value) != 1 || found.Value[0].Acts.Known {
 		t.Errorf("without its pod: %+v", found)
 	}
-	o.Client = fake.NewClientset(pod("kube-system", corev1.Container{Command: []string{"kube-controller-manager"}}))
+	o.Client = apitest.From(fake.NewClientset(pod("kube-system", corev1.Container{Command: []string{"kube-controller-manager"}})))
 	if found = o.judges(t.Context(), nil, now); len(found.Value) != 1 || found.Value[0].Acts != doctor.Known(true) {
 		t.Errorf("without a lease: %+v", found)
 	}

@@ -49,7 +49,7 @@ func (o *NodeOptions) without(f *doctor.Facts) doctor.Fact[doctor.Kubelet] {
 
 // configz reads the kubelet's configuration through the API server.
 func (o *NodeOptions) configz(ctx context.Context) (kubeletconfig.Config, error) {
-	text, err := o.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(o.NodeName).SubResource("proxy").Suffix("configz").
+	text, err := o.Client.Core().Get().Resource("nodes").Name(o.NodeName).SubResource("proxy").Suffix("configz").
 		SetHeader("Accept", "application/json").DoRaw(ctx)
 	if err != nil {
 		return kubeletconfig.Config{}, err

@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Patience bounds the duration of a probe.
@@ -36,7 +35,7 @@ type NodeOptions struct {
 	Runtime      *cri.Client
 	RuntimeFault string
 	// Client is the client of the API server; nil: the agent is configured without one.
-	Client kubernetes.Interface
+	Client api.Interface
 	// Images, if set, returns the images of the node's active pods with access to the node itself;
 	// otherwise the pods are listed from the API server.
 	Images func(context.Context) ([]string, error)

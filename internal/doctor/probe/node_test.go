@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // tree creates files below a new temporary directory.
@@ -134,9 +134,9 @@ func TestWhatIsNotThere(t *testing.T) {
 }
 
 // deaf returns a client of a server at this address.
-func deaf(t *testing.T, url string) kubernetes.Interface {
+func deaf(t *testing.T, url string) api.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: url, QPS: -1})
+	client, err := api.New(&rest.Config{Host: url, QPS: -1}, http.DefaultClient)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
@@ -40,7 +39,7 @@ func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.W
 	crew.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
 	crew.Go(func() { s.Denied = o.denied(ctx) })
 	crew.Go(func() {
-		node, err := o.Client.CoreV1().Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
+		node, err := o.Client.Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
 		if err != nil {
 			s.KubeletVersion = doctor.Unknown[string](err.Error())
 			return
@@ -52,9 +51,9 @@ func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.W
 
 // ahead compares the local clock with the server's, by the header of an answer. The header has
 // whole seconds: half a second is the best estimate of the truncated part.
-func ahead(ctx context.Context, client kubernetes.Interface, now func() time.Time) doctor.Fact[time.Duration] {
+func ahead(ctx context.Context, client api.Interface, now func() time.Time) doctor.Fact[time.Duration] {
 	fail := func(err error) doctor.Fact[time.Duration] { return doctor.Unknown[time.Duration](err.Error()) }
-	asking, is := client.CoreV1().RESTClient().(*rest.RESTClient)
+	asking, is := client.Core().(*rest.RESTClient)
 	if !is {
 		return fail(errors.New("the client has no connection of its own"))
 	}
@@ -106,11 +105,11 @@ func (o *NodeOptions) denied(ctx context.Context) doctor.Fact[[]doctor.Right] {
 	return doctor.Known(denied)
 }
 
-func may(ctx context.Context, client kubernetes.Interface, r doctor.Right) (bool, error) {
+func may(ctx context.Context, client api.Interface, r doctor.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name},
 	}}
-	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("ask for the right to %s: %w", r, err)
 	}
@@ -132,8 +131,8 @@ func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
 	}
 	found := []string{}
 	list := metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName + ",status.phase!=Succeeded,status.phase!=Failed", ResourceVersion: "0"}
-	request := reflector.Requests(o.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll)()
-	_, err := reflector.Each(ctx, request.VersionedParams(&list, scheme.ParameterCodec), &slimpods.Pod{}, func(object runtime.Object) error {
+	request := reflector.Requests(o.Client.Core(), "pods", metav1.NamespaceAll)()
+	_, err := reflector.Each(ctx, request.VersionedParams(&list, api.ParameterCodec), &slimpods.Pod{}, func(object runtime.Object) error {
 		spec := &object.(*slimpods.Pod).Spec
 		if !agentpods.ReachesHost(spec) {
 			return nil

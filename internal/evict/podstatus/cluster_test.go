@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -100,7 +101,7 @@ func (r *real) teller(t *testing.T, config *rest.Config) *world {
 	}
 	w := &world{t: t, lines: &logcapture.Book{}}
 	var mu sync.Mutex
-	w.Reporter = New(client, "node-1", w.lines.Logger(), func(d []PendingStatus) {
+	w.Reporter = New(apitest.From(client), "node-1", w.lines.Logger(), func(d []PendingStatus) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.saved = d
@@ -443,7 +444,7 @@ func (r *real) direct(t *testing.T) Soft {
 		t.Fatal(err)
 	}
 	r.allowed(t, client, "create", "pods", "eviction")
-	soft, err := NewSoft("direct", client, nil)
+	soft, err := NewSoft("direct", apitest.From(client), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // direct creates an Eviction on the API server. For a pod that has not started yet, the server
 // takes 10 s to refuse another UID.
-type direct struct{ client kubernetes.Interface }
+type direct struct{ client api.Interface }
 
 func (d *direct) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {
 	err := d.evict(ctx, &n, max(grace, 1))
@@ -40,9 +40,9 @@ func (d *direct) evict(ctx context.Context, n *Notice, grace int64) error {
 			Preconditions:      &metav1.Preconditions{UID: &uid},
 		},
 	}
-	return d.client.CoreV1().RESTClient().Post().
+	return d.client.Core().Post().
 		Namespace(n.Namespace).Resource("pods").Name(n.Name).SubResource("eviction").
-		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		VersionedParams(&metav1.CreateOptions{}, api.ParameterCodec).
 		MaxRetries(0).Body(e).Do(ctx).Error()
 }
 

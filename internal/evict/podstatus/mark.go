@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 // mark requests evictions by a condition on the pod.
-type mark struct{ client kubernetes.Interface }
+type mark struct{ client api.Interface }
 
 func (m *mark) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {
 	return m.patch(ctx, &n, "mark pod %s for eviction: %w", condition{

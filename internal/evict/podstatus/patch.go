@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
@@ -75,28 +74,28 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // send patches the status subresource of the pod. It needs the verb patch on pods/status, and no
 // other. Returns the error of the request.
-func send(ctx context.Context, client kubernetes.Interface, n *Notice, p patch) error {
+func send(ctx context.Context, client api.Interface, n *Notice, p patch) error {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	return client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).
+	return client.Core().Patch(types.StrategicMergePatchType).
 		Namespace(n.Namespace).Resource("pods").Name(n.Name).SubResource("status").
 		MaxRetries(0).Body(body).Do(ctx).Error()
 }
 
 // read gets the current pod, bypassing caches.
-func read(ctx context.Context, client kubernetes.Interface, n *Notice) (*corev1.Pod, error) {
+func read(ctx context.Context, client api.Interface, n *Notice) (*corev1.Pod, error) {
 	pod := &slimpods.Pod{}
-	err := client.CoreV1().RESTClient().Get().
+	err := client.Core().Get().
 		Namespace(n.Namespace).Resource("pods").Name(n.Name).
 		MaxRetries(0).Do(ctx).Into(pod)
 	return &pod.Pod, err
 }
 
 // create creates an event.
-func create(ctx context.Context, client kubernetes.Interface, e *corev1.Event) error {
-	return client.CoreV1().RESTClient().Post().
-		Namespace(e.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+func create(ctx context.Context, client api.Interface, e *corev1.Event) error {
+	return client.Core().Post().
+		Namespace(e.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, api.ParameterCodec).
 		MaxRetries(0).Body(e).Do(ctx).Error()
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Options are the optional inputs of a Reporter.
@@ -21,7 +21,7 @@ type Options struct {
 
 // Reporter reports evicted pods to the API server. Its methods are safe for concurrent use.
 type Reporter struct {
-	client  kubernetes.Interface
+	client  api.Interface
 	node    string
 	log     *slog.Logger
 	store   func([]PendingStatus)
@@ -42,7 +42,7 @@ type Reporter struct {
 // New returns a Reporter. The client must not have a rate limit of its own, because the kill waits
 // for its request. store is called with all pending statuses whenever they change; it must not
 // block, call back, or modify them.
-func New(client kubernetes.Interface, node string, log *slog.Logger, store func([]PendingStatus), options Options) *Reporter {
+func New(client api.Interface, node string, log *slog.Logger, store func([]PendingStatus), options Options) *Reporter {
 	return &Reporter{
 		client: client, node: node, log: log, store: store, options: options,
 		wake:       make(chan struct{}, 1),

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
@@ -47,9 +47,9 @@ func newServer() *server {
 	return &server{pods: map[string]*corev1.Pod{}, events: map[string]*corev1.Event{}}
 }
 
-func (s *server) connect(t *testing.T) kubernetes.Interface {
+func (s *server) connect(t *testing.T) api.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://api.test", QPS: -1}, &http.Client{Transport: s})
+	client, err := api.New(&rest.Config{Host: "http://api.test", QPS: -1}, &http.Client{Transport: s})
 	if err != nil {
 		t.Fatal(err)
 	}

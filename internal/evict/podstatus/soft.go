@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Soft is a way of soft evictions: a request, subject to budgets.
@@ -61,16 +61,16 @@ const DefaultWay = "status"
 type way struct {
 	name string
 	what string
-	make func(client kubernetes.Interface, publish func([]Request)) Soft
+	make func(client api.Interface, publish func([]Request)) Soft
 }
 
 var ways = []way{
 	{"status", "a condition on the pod's status; plimsoll controller evicts",
-		func(client kubernetes.Interface, _ func([]Request)) Soft { return &mark{client} }},
+		func(client api.Interface, _ func([]Request)) Soft { return &mark{client} }},
 	{"direct", "policy/v1 Eviction by the agent itself; needs create on pods/eviction of the whole cluster",
-		func(client kubernetes.Interface, _ func([]Request)) Soft { return &direct{client} }},
+		func(client api.Interface, _ func([]Request)) Soft { return &direct{client} }},
 	{"controller", "a request in the agent's own Lease, nothing on the pod; plimsoll controller evicts",
-		func(_ kubernetes.Interface, publish func([]Request)) Soft { return &petition{publish: publish} }},
+		func(_ api.Interface, publish func([]Request)) Soft { return &petition{publish: publish} }},
 }
 
 // Ways returns the names of the ways, the default first, and the effect of each.
@@ -83,7 +83,7 @@ func Ways() (names, what []string) {
 
 // NewSoft returns the way with that name. publish, which must not block, is called with all stored
 // requests whenever they change; only "controller" calls it. Returns an error for an unknown name.
-func NewSoft(name string, client kubernetes.Interface, publish func([]Request)) (Soft, error) {
+func NewSoft(name string, client api.Interface, publish func([]Request)) (Soft, error) {
 	for _, w := range ways {
 		if w.name == name {
 			return w.make(client, publish), nil

@@ -8,18 +8,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Clients are a controller's three clients of the API server. Each has its own connection, so that
 // none delays another. They do not limit their requests: that is the duty of the callers.
 type Clients struct {
-	Watching kubernetes.Interface // for lists and watches: without a timeout
-	Writing  kubernetes.Interface // without a timeout: each request has its own
-	Electing kubernetes.Interface // with the timeout of the options
-	Server   string               // for messages
-	Context  string               // for messages: the current context of the kubeconfig; empty in a pod
+	Watching api.Interface // for lists and watches: without a timeout
+	Writing  api.Interface // without a timeout: each request has its own
+	Electing api.Interface // with the timeout of the options
+	Server   string        // for messages
+	Context  string        // for messages: the current context of the kubeconfig; empty in a pod
 }
 
 // ErrNoServer means that no address of an API server is configured.
@@ -38,7 +39,7 @@ func Dial(o Options) (*Clients, error) {
 	config.UserAgent = cmp.Or(o.UserAgent, "plimsoll-controller")
 	prepare(config)
 	c := &Clients{Server: config.Host, Context: current}
-	for _, client := range []*kubernetes.Interface{&c.Watching, &c.Writing, &c.Electing} {
+	for _, client := range []*api.Interface{&c.Watching, &c.Writing, &c.Electing} {
 		connection, err := rest.HTTPClientFor(config)
 		if err != nil {
 			return nil, fmt.Errorf("prepare to speak to the API server at %s: %w", config.Host, err)
@@ -47,7 +48,7 @@ func Dial(o Options) (*Clients, error) {
 		if client == &c.Electing {
 			own.Timeout = cmp.Or(o.Timeout, standardTimeout)
 		}
-		if *client, err = kubernetes.NewForConfigAndClient(config, own); err != nil {
+		if *client, err = api.New(config, own); err != nil {
 			return nil, fmt.Errorf("prepare to speak to the API server at %s: %w", config.Host, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
@@ -50,8 +50,8 @@ func TestAControllersClients(t *testing.T) {
 	}
 	begun := time.Now()
 	for range 100 {
-		for _, client := range []kubernetes.Interface{c.Watching, c.Writing, c.Electing} {
-			if _, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
+		for _, client := range []api.Interface{c.Watching, c.Writing, c.Electing} {
+			if _, err := client.Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +77,7 @@ func TestAnElectionDoesNotWaitForASilentServer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, err = c.Electing.CoordinationV1().Leases("a").Get(ctx, "b", metav1.GetOptions{})
+	_, err = c.Electing.Leases("a").Get(ctx, "b", metav1.GetOptions{})
 	if err == nil || ctx.Err() != nil {
 		t.Errorf("%v, and the caller's own patience ended: %v", err, ctx.Err())
 	}

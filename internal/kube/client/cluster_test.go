@@ -64,7 +64,7 @@ func TestPodsOfARealServer(t *testing.T) {
 	bind(ctx, t, admin, "y", "n2")
 	known("a b")
 	deletedPodsSayWhenTheyEnd(ctx, t, admin, p)
-	endedPodsAreNotActive(ctx, t, connection.Urgent(), p)
+	endedPodsAreNotActive(ctx, t, admin, p)
 	bind(ctx, t, admin, "a", "n1")
 	known("a b")
 	lastsLongerThanTheServer(ctx, t, c, p, n)
@@ -159,7 +159,7 @@ func deletedPodsSayWhenTheyEnd(ctx context.Context, t *testing.T, admin kubernet
 }
 
 // endedPodsAreNotActive sets the pod a to a terminal phase, as an eviction does.
-func endedPodsAreNotActive(ctx context.Context, t *testing.T, urgent kubernetes.Interface, p *client.Pods) {
+func endedPodsAreNotActive(ctx context.Context, t *testing.T, admin kubernetes.Interface, p *client.Pods) {
 	t.Helper()
 	uid := find(p, "a").UID
 	object, ok := p.Get(uid)
@@ -168,11 +168,11 @@ func endedPodsAreNotActive(ctx context.Context, t *testing.T, urgent kubernetes.
 	}
 	failed := object.DeepCopy()
 	failed.Status.Phase, failed.Status.Reason = corev1.PodFailed, "Evicted"
-	if _, err := urgent.CoreV1().Pods("default").UpdateStatus(ctx, failed, metav1.UpdateOptions{}); err != nil {
+	if _, err := admin.CoreV1().Pods("default").UpdateStatus(ctx, failed, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a is evicted", func() bool { return p.State(uid) == client.Evicted && find(p, "a").UID == "" })
-	if err := urgent.CoreV1().Pods("default").Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := admin.CoreV1().Pods("default").Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a is gone", func() bool { return p.State(uid) == client.Gone })

@@ -26,7 +26,7 @@ type ConfigMap struct {
 func WatchConfigMap(ctx context.Context, c *Connection, namespace, name string, changed func()) *ConfigMap {
 	m := &ConfigMap{name: name, changed: changed, link: link{what: "the ConfigMap " + namespace + "/" + name, log: c.log}}
 	run(ctx, c, &m.link, reflector.Kind[*corev1.ConfigMapList]{
-		From:     c.watching.CoreV1().ConfigMaps(namespace),
+		From:     c.watching.ConfigMaps(namespace),
 		Selector: fields.OneTermEqualSelector("metadata.name", name),
 		Example:  &corev1.ConfigMap{}, Into: configMapStore{m},
 	})

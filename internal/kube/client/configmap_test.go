@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
 func words(name, all string) *corev1.ConfigMap {
@@ -15,7 +17,7 @@ func words(name, all string) *corev1.ConfigMap {
 
 func TestOneConfigMapIsFollowed(t *testing.T) {
 	client := fake.NewClientset(words("words", "armed"), words("other", "disarmed"))
-	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: client, client: client, urgent: client}
+	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: apitest.From(client), client: apitest.From(client), urgent: apitest.From(client)}
 	told := make(chan struct{}, 100)
 	m := WatchConfigMap(t.Context(), c, "ns", "words", func() { told <- struct{}{} })
 	<-told

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Options configure the server and the identity of a client.
@@ -51,7 +51,7 @@ type Connection struct {
 	log     *slog.Logger
 	choices *agentpods.Choices
 	// All are nil without a server.
-	watching, client, urgent kubernetes.Interface
+	watching, client, urgent api.Interface
 }
 
 // Rate limits of the clients, per second, and their burst. The urgent client has no limit: the
@@ -146,7 +146,7 @@ func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
 		return err
 	}
 	for _, one := range []struct {
-		client *kubernetes.Interface
+		client *api.Interface
 		http   http.Client
 		qps    float32
 	}{
@@ -156,7 +156,7 @@ func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
 	} {
 		own := rest.CopyConfig(config)
 		own.QPS, own.Burst = one.qps, burst
-		*one.client, err = kubernetes.NewForConfigAndClient(own, &one.http)
+		*one.client, err = api.New(own, &one.http)
 		if err != nil {
 			return err
 		}
@@ -181,11 +181,11 @@ func (c *Connection) Configured() bool { return c.client != nil }
 // Client returns the client for requests that may be delayed: at most 10 per second, each within
 // the timeout of the options. It is unsuitable for watches, which the timeout would end. Nil
 // without a server.
-func (c *Connection) Client() kubernetes.Interface { return c.client }
+func (c *Connection) Client() api.Interface { return c.client }
 
 // Urgent returns the client for evictions. No rate limit and no other request of this program
 // delays them. Nil without a server.
-func (c *Connection) Urgent() kubernetes.Interface { return c.urgent }
+func (c *Connection) Urgent() api.Interface { return c.urgent }
 
 // NodeName returns the name of the own Node object.
 func (c *Connection) NodeName() string { return c.node }

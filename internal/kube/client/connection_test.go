@@ -75,7 +75,7 @@ func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
 	s := newServer(t, true)
 	c, _ := s.connect(t, s.URL)
 	ask := func(ctx context.Context) error {
-		_, err := c.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		_, err := c.Client().Pods("").List(ctx, metav1.ListOptions{})
 		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
 	before := s.asked()
 	start := time.Now()
 	for range 100 {
-		if _, err := c.Urgent().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
+		if _, err := c.Urgent().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestRequestsEndInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if _, err := c.Urgent().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
+	if _, err := c.Urgent().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
 		t.Error("an answer from nobody")
 	}
 	if took := time.Since(start); took > 5*time.Second {

@@ -31,7 +31,7 @@ func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
 	n := &Node{name: c.node, changed: changed, link: link{what: "the node " + c.node, log: c.log}}
 	if c.Configured() {
 		run(ctx, c, &n.link, reflector.Kind[*corev1.NodeList]{
-			From:     c.watching.CoreV1().Nodes(),
+			From:     c.watching.Nodes(),
 			Selector: fields.OneTermEqualSelector("metadata.name", c.node),
 			Example:  &corev1.Node{}, Into: nodeStore{n},
 		})

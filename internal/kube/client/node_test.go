@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
 func TestShuttingDown(t *testing.T) {
@@ -50,7 +52,7 @@ func TestTheOwnNodeIsFollowed(t *testing.T) {
 	own.Status.NodeInfo.KubeletVersion = "v1.36.3"
 	own.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
 	client := fake.NewClientset(own, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2", UID: "u2"}})
-	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: client, client: client, urgent: client}
+	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: apitest.From(client), client: apitest.From(client), urgent: apitest.From(client)}
 	told := make(chan struct{}, 100)
 	n := WatchNode(t.Context(), c, func() { told <- struct{}{} })
 	<-told

@@ -82,7 +82,7 @@ func WatchPods(ctx context.Context, c *Connection, known []signals.Pod, changed 
 	p.latest.Store(&view{active: c.choices.Renew(known)})
 	if c.Configured() {
 		go p.publishAsNeeded(ctx)
-		from := slimpods.From(c.watching.CoreV1(), metav1.NamespaceAll)
+		from := slimpods.From(c.watching, metav1.NamespaceAll)
 		run(ctx, c, &p.link, reflector.Kind[*corev1.PodList]{
 			From: from, Request: from.Request, Example: from.Example, Into: podStore{p},
 			Selector: fields.OneTermEqualSelector("spec.nodeName", c.node),

@@ -7,15 +7,16 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // Review returns a function that reviews a bearer token at the API server: whether it is valid, and
 // whether its user may get a non-resource path. The function makes at most two requests and stores
 // nothing. It returns an error if the API server refuses, or does not respond before ctx ends.
-func Review(client kubernetes.Interface) func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
+func Review(client api.Interface) func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
 	return func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
-		who, err := client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		who, err := client.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 			Spec: authenticationv1.TokenReviewSpec{Token: token},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -29,7 +30,7 @@ func Review(client kubernetes.Interface) func(ctx context.Context, token, path s
 		for key, values := range user.Extra {
 			extra[key] = authorizationv1.ExtraValue(values)
 		}
-		right, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		right, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 				NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},

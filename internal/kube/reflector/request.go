@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
+
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // ErrNoVersion is the error for a response that decodes as a list, perhaps an empty one, and has no
@@ -32,7 +33,7 @@ func (k Kind[L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object
 	defer end.Stop()
 	list, into := &internalversion.List{}, store{k.Into}
 	o = k.within(o)
-	about, err := Each(ctx, k.Request().VersionedParams(&o, scheme.ParameterCodec), k.Example, func(object runtime.Object) error {
+	about, err := Each(ctx, k.Request().VersionedParams(&o, api.ParameterCodec), k.Example, func(object runtime.Object) error {
 		next.Reset(k.Patience.List)
 		made, err := into.shorten(object)
 		list.Items = append(list.Items, made)

@@ -8,16 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
 // Source is a [reflector.Source] of pods, with the further fields of its [reflector.Kind].
 type Source struct {
-	typedcore.PodInterface
+	api.Resource[*corev1.Pod, *corev1.PodList]
 	Request func() *rest.Request
 	Example runtime.Object
 }
@@ -25,9 +24,9 @@ type Source struct {
 // From returns the pods of one namespace or, if it is empty, of all. They are decoded as [Pod],
 // over the connection of the client and within its limits. Pods of another kind of client, as in
 // tests, are whole.
-func From(client typedcore.CoreV1Interface, namespace string) Source {
-	s := Source{PodInterface: client.Pods(namespace), Request: reflector.Requests(client.RESTClient(), "pods", namespace), Example: &corev1.Pod{}}
-	connected, is := client.RESTClient().(*rest.RESTClient)
+func From(client api.Interface, namespace string) Source {
+	s := Source{Resource: client.Pods(namespace), Request: reflector.Requests(client.Core(), "pods", namespace), Example: &corev1.Pod{}}
+	connected, is := client.Core().(*rest.RESTClient)
 	if !is || connected == nil {
 		return s
 	}
@@ -42,10 +41,10 @@ func From(client typedcore.CoreV1Interface, namespace string) Source {
 // Watch implements reflector.Source.
 func (s Source) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if _, slim := s.Example.(*Pod); !slim {
-		return s.PodInterface.Watch(ctx, o)
+		return s.Resource.Watch(ctx, o)
 	}
 	o.Watch = true
-	return s.Request().VersionedParams(&o, scheme.ParameterCodec).Watch(ctx)
+	return s.Request().VersionedParams(&o, api.ParameterCodec).Watch(ctx)
 }
 
 // content is the encoding of responses: events of a watch contain a [Pod].

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/lifecycle/config"
@@ -94,14 +94,14 @@ type following struct {
 }
 
 // followed returns the objects that the controller watches.
-func followed(client kubernetes.Interface) []following {
+func followed(client api.Interface) []following {
 	agents := config.NewController().HeartbeatNamespace
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 	return []following{
-		{listed[*corev1.NodeList](client.CoreV1().Nodes(), ""), &corev1.Node{}},
-		{listed[*corev1.PodList](client.CoreV1().Pods(""), bound), &corev1.Pod{}},
-		{listed[*coordinationv1.LeaseList](client.CoordinationV1().Leases(corev1.NamespaceNodeLease), ""), &coordinationv1.Lease{}},
-		{listed[*coordinationv1.LeaseList](client.CoordinationV1().Leases(agents), ""), &coordinationv1.Lease{}},
+		{listed[*corev1.NodeList](client.Nodes(), ""), &corev1.Node{}},
+		{listed[*corev1.PodList](client.Pods(""), bound), &corev1.Pod{}},
+		{listed[*coordinationv1.LeaseList](client.Leases(corev1.NamespaceNodeLease), ""), &coordinationv1.Lease{}},
+		{listed[*coordinationv1.LeaseList](client.Leases(agents), ""), &coordinationv1.Lease{}},
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	clientv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/api"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
@@ -39,7 +39,7 @@ func TestController_DoctorSeesWhetherItActs(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager-1"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"kube-controller-manager"}}}},
 		})
-		facts := probe.Cluster(t.Context(), probe.ClusterOptions{Client: offline{client}, Namespace: namespace})
+		facts := probe.Cluster(t.Context(), probe.ClusterOptions{Client: offline{apitest.From(client)}, Namespace: namespace})
 		known, reported := false, false
 		for _, j := range facts.Judges.Value {
 			known = known || j.Ours && j.Acts == doctor.Known(c.acts)
@@ -54,13 +54,9 @@ func TestController_DoctorSeesWhetherItActs(t *testing.T) {
 }
 
 // offline is a cluster without a server, so its clock can not be read.
-type offline struct{ kubernetes.Interface }
+type offline struct{ api.Interface }
 
-func (o offline) CoreV1() clientv1.CoreV1Interface { return withoutServer{o.Interface.CoreV1()} }
-
-type withoutServer struct{ clientv1.CoreV1Interface }
-
-func (withoutServer) RESTClient() rest.Interface { return nil }
+func (offline) Core() rest.Interface { return nil }
 
 // controllerPod returns a pod of the Deployment with these values. Its command line and its
 // file have the same mode.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
@@ -18,7 +19,7 @@ func (y *yard) reviews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	review := client.Review(clientset)
+	review := client.Review(apitest.From(clientset))
 	expect := func(what, token, path string, authenticated, allowed bool) {
 		t.Helper()
 		is, may, err := review(t.Context(), token, path)

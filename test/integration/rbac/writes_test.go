@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -75,7 +76,7 @@ var writes = []write{
 func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
 		c := nodestatus.NewConditions(nodestatus.ConditionParts{
-			Client: client, NodeName: at.node, Transition: time.Minute, Taint: taint, Log: quiet(),
+			Client: apitest.From(client), NodeName: at.node, Transition: time.Minute, Taint: taint, Log: quiet(),
 			Owner: func(*corev1.Node) nodestatus.Owners { return owner.All() },
 		})
 		var set signals.ConditionSet
@@ -88,7 +89,7 @@ func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.I
 // leave does the cleanup of a disarmed or uninstalled agent.
 func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	c := nodestatus.NewConditions(nodestatus.ConditionParts{
-		Client: client, NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
+		Client: apitest.From(client), NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
 		Owner: func(*corev1.Node) nodestatus.Owners { return nodestatus.OwnTypes.All() },
 		Armed: func() bool { return false },
 	})
@@ -107,7 +108,7 @@ func (p *place) notice() podstatus.Notice {
 }
 
 func teller(client kubernetes.Interface, node string) *podstatus.Reporter {
-	return podstatus.New(client, node, quiet(), func([]podstatus.PendingStatus) {}, podstatus.Options{})
+	return podstatus.New(apitest.From(client), node, quiet(), func([]podstatus.PendingStatus) {}, podstatus.Options{})
 }
 
 func evicted(ctx context.Context, client kubernetes.Interface, own, at *place) {
@@ -133,14 +134,14 @@ func evictedLate(ctx context.Context, client kubernetes.Interface, own, at *plac
 
 func soft(way string, ask func(podstatus.Soft, context.Context, podstatus.Notice, int64) (podstatus.Answer, error)) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
-		s, err := podstatus.NewSoft(way, client, nil)
+		s, err := podstatus.NewSoft(way, apitest.From(client), nil)
 		at.must(err)
 		_, _ = ask(s, ctx, at.notice(), 30)
 	}
 }
 
 func withdrawn(ctx context.Context, client kubernetes.Interface, _, at *place) {
-	s, err := podstatus.NewSoft("status", client, nil)
+	s, err := podstatus.NewSoft("status", apitest.From(client), nil)
 	at.must(err)
 	_ = s.Withdraw(ctx, at.notice())
 }
@@ -162,7 +163,7 @@ func announce(ctx context.Context, client kubernetes.Interface, by string, at *p
 // events reports the same event several times.
 func events(times int) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
-		e := nodestatus.NewEvents(client, at.node, time.Minute)
+		e := nodestatus.NewEvents(apitest.From(client), at.node, time.Minute)
 		defer e.Close()
 		for range times {
 			e.Collection("FreeDiskSpaceFailed", "nothing to collect")
@@ -173,7 +174,7 @@ func events(times int) func(context.Context, kubernetes.Interface, *place, *plac
 
 func heartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	h := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
-		Client: client, NodeName: at.node, Node: at.object, Period: time.Hour, Log: quiet(),
+		Client: apitest.From(client), NodeName: at.node, Node: at.object, Period: time.Hour, Log: quiet(),
 		Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "test"} },
 	})
 	h.Beat(time.Now())
@@ -182,7 +183,7 @@ func heartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
 
 func nodeHeartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	l := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{
-		Client: client, NodeName: at.node, Node: at.object, Log: quiet(),
+		Client: apitest.From(client), NodeName: at.node, Node: at.object, Log: quiet(),
 		Alive: func(time.Time) error { return nil },
 	})
 	_ = l.Run(ctx)
