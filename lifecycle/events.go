@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -141,7 +140,7 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 		namespace = metav1.NamespaceDefault // the namespace of events about nodes
 	}
 	one := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: e.name(about.Name, now)},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: api.EventName(about.Name, now, e.count.Add(1))},
 		InvolvedObject: about, Type: w.kind, Reason: w.reason, Message: message,
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now), Count: 1,
 		Source: corev1.EventSource{Component: w.by}, ReportingController: w.by, ReportingInstance: e.settings.Election.Identity,
@@ -151,13 +150,4 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 	default:
 		e.parts.Meters.eventDropped()
 	}
-}
-
-// maxName is the maximum length of an object's name.
-const maxName = 253
-
-// name returns a unique name: two events of one instant differ in their number.
-func (e *events) name(about string, now time.Time) string {
-	end := "." + strconv.FormatInt(now.UnixNano(), 16) + "." + strconv.FormatUint(e.count.Add(1), 16)
-	return about[:min(len(about), maxName-len(end))] + end
 }

@@ -2,64 +2,170 @@ package nodestatus
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
+// Limits of events, as in kubelets. client-go's recorder has them too, and links OpenAPI.
+const (
+	maxQueuedEvents  = 1000
+	maxSeries        = 64               // events that are counted on when they recur
+	seriesWindow     = 10 * time.Minute // a recurrence later than that is a new event
+	eventBurst       = 25
+	eventsPerSecond  = 1.0 / 300
+	maxEventAttempts = 12
+	eventRetryPeriod = 10 * time.Second
+)
+
 // Events records events of the node with the kubelet's reasons. It never blocks: events are queued,
-// aggregated and rate limited. Those that the API server does not accept are dropped.
+// counted if they recur, and rate limited. Those that the API server does not accept are dropped.
 //
 // It requires the rights to create and patch events in the namespace default, where events of nodes
 // belong.
 type Events struct {
-	broadcaster record.EventBroadcaster
-	recorder    record.EventRecorder
-	nodeName    string
-	transition  time.Duration
+	client     api.Interface
+	nodeName   string
+	transition time.Duration
+	queue      chan event
+	end        context.CancelFunc
+	done       chan struct{}
 
 	attempted [signals.Count]time.Time // of the goroutine that calls Attempting
+
+	// Of the goroutine that sends.
+	limit  flowcontrol.PassiveRateLimiter
+	series map[seriesKey]*corev1.Event
+	count  uint64
 }
+
+// event is what an event states, without its time.
+type event struct {
+	seriesKey
+	at time.Time
+}
+
+// seriesKey identifies events that recur.
+type seriesKey struct{ kind, reason, message string }
 
 // NewEvents starts to send events until Close.
 func NewEvents(client api.Interface, nodeName string, transition time.Duration) *Events {
-	b := record.NewBroadcaster()
-	b.StartRecordingToSink(sink{client})
-	source := corev1.EventSource{Component: "plimsoll", Host: nodeName}
-	return &Events{broadcaster: b, recorder: b.NewRecorder(api.Scheme, source), nodeName: nodeName, transition: transition}
-}
-
-// sink sends events to the API server, each within the timeout of the client.
-type sink struct{ client api.Interface }
-
-// Create implements record.EventSink.
-func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
-	return s.client.Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{})
-}
-
-// Update implements record.EventSink.
-func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
-	return s.client.Events(e.Namespace).Update(context.Background(), e, metav1.UpdateOptions{})
-}
-
-// Patch implements record.EventSink.
-func (s sink) Patch(e *corev1.Event, patch []byte) (*corev1.Event, error) {
-	return s.client.Events(e.Namespace).Patch(context.Background(), e.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	ctx, end := context.WithCancel(context.Background())
+	e := &Events{
+		client: client, nodeName: nodeName, transition: transition, end: end, done: make(chan struct{}),
+		queue: make(chan event, maxQueuedEvents), series: map[seriesKey]*corev1.Event{},
+		limit: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst),
+	}
+	go func() {
+		defer close(e.done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case one := <-e.queue:
+				e.send(ctx, one)
+			}
+		}
+	}()
+	return e
 }
 
 // Close stops sending; queued events are lost.
-func (e *Events) Close() { e.broadcaster.Shutdown() }
+func (e *Events) Close() {
+	e.end()
+	<-e.done
+}
+
+func (e *Events) record(kind, reason, message string) {
+	select {
+	case e.queue <- event{seriesKey{kind, reason, message}, time.Now()}:
+	default: // the API server is unreachable for long
+	}
+}
+
+// send creates an event, or counts a recurrence, and retries while the API server is unreachable.
+func (e *Events) send(ctx context.Context, one event) {
+	if !e.limit.TryAccept() {
+		return
+	}
+	for range maxEventAttempts {
+		err := e.write(ctx, one)
+		var answer apierrors.APIStatus
+		if err == nil || errors.As(err, &answer) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(eventRetryPeriod):
+		}
+	}
+}
+
+func (e *Events) write(ctx context.Context, one event) error {
+	if known := e.series[one.seriesKey]; known != nil && one.at.Sub(known.LastTimestamp.Time) < seriesWindow {
+		err := e.recur(ctx, known, one.at)
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	e.count++
+	at, source := metav1.NewTime(one.at), corev1.EventSource{Component: "plimsoll", Host: e.nodeName}
+	created, err := e.client.Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: api.EventName(e.nodeName, one.at, e.count)},
+		InvolvedObject: e.node(), Type: one.kind, Reason: one.reason, Message: one.message,
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source: source, ReportingController: source.Component, ReportingInstance: source.Host,
+	}, metav1.CreateOptions{})
+	if err == nil {
+		e.remember(one.seriesKey, created)
+	}
+	return err
+}
+
+// recur counts an event once more.
+func (e *Events) recur(ctx context.Context, known *corev1.Event, at time.Time) error {
+	last := metav1.NewTime(at)
+	patch, err := json.Marshal(map[string]any{"count": known.Count + 1, "lastTimestamp": last})
+	if err != nil {
+		return err
+	}
+	_, err = e.client.Events(known.Namespace).Patch(ctx, known.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil {
+		known.Count, known.LastTimestamp = known.Count+1, last
+	}
+	return err
+}
+
+// remember stores an event for its recurrences, in place of the one that recurred least recently if
+// there are too many.
+func (e *Events) remember(key seriesKey, created *corev1.Event) {
+	if len(e.series) >= maxSeries && e.series[key] == nil {
+		var oldest seriesKey
+		for k, one := range e.series {
+			if first := e.series[oldest]; first == nil || one.LastTimestamp.Before(&first.LastTimestamp) {
+				oldest = k
+			}
+		}
+		delete(e.series, oldest)
+	}
+	e.series[key] = created
+}
 
 // node returns the object of the events. Its UID is the node's name, as in older kubelets: that
 // needs no Node object, and kubectl describe finds the events.
-func (e *Events) node() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.nodeName, UID: types.UID(e.nodeName)}
+func (e *Events) node() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.nodeName, UID: types.UID(e.nodeName)}
 }
 
 func (e *Events) changed(c change) {
@@ -67,22 +173,28 @@ func (e *Events) changed(c change) {
 	if c.pressed {
 		name = wordings[c.condition].yes.event
 	}
-	e.recorder.Eventf(e.node(), corev1.EventTypeNormal, name, "Node %s status is now: %s", e.nodeName, name)
+	e.record(corev1.EventTypeNormal, name, fmt.Sprintf("Node %s status is now: %s", e.nodeName, name))
 }
 
 // Attempting records that the node acts for a signal: once per series of actions for the same
 // signal, and again after the transition period. It does not block. All calls must come from one
 // goroutine.
 func (e *Events) Attempting(s signals.Signal, now time.Time) {
-	told := e.attempted[s]
-	if !told.IsZero() && now.Sub(told) < e.transition {
+	last := e.attempted[s]
+	if !last.IsZero() && now.Sub(last) < e.transition {
 		return
 	}
 	e.attempted[s] = now
-	e.recorder.Eventf(e.node(), corev1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", s.Definition().Resource)
+	e.record(corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", s.Definition().Resource))
 }
 
 // Futile records that evictions are ineffective, with the reason. It does not block.
 func (e *Events) Futile(message string) {
-	e.recorder.Event(e.node(), corev1.EventTypeWarning, "EvictionsFutile", message)
+	e.record(corev1.EventTypeWarning, "EvictionsFutile", message)
+}
+
+// Collection records an event about a failed garbage collection: a reason of the kubelet's and one
+// line. It does not block.
+func (e *Events) Collection(reason, message string) {
+	e.record(corev1.EventTypeWarning, reason, message)
 }

@@ -3,12 +3,14 @@ package nodestatus
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -89,4 +91,83 @@ func TestAttemptsAreToldOnceARow(t *testing.T) {
 		}
 		events.Close()
 	})
+}
+
+func TestEvents_RetryOnlyWithoutAnAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault error
+		want  int // events after the end of the fault, of one recorded before it
+	}{
+		"the API server is unreachable": {io.ErrUnexpectedEOF, 1},
+		"the API server refuses":        {apierrors.NewForbidden(corev1.Resource("events"), "", nil), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t, nodeOf())
+				events := NewEvents(apitest.From(a), "n", period)
+				defer events.Close()
+				a.fail("create events", c.fault)
+				events.Futile("nothing freed")
+				pass(35 * time.Second)
+				a.fail("create events", nil)
+				pass(time.Minute)
+				if got := a.events(); len(got) != c.want {
+					t.Errorf("%v, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestEvents_AreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, nodeOf())
+		events := NewEvents(apitest.From(a), "n", period)
+		for i := range 3 * maxQueuedEvents { // no caller waits
+			events.Futile(fmt.Sprint(i))
+		}
+		pass(time.Second)
+		if got := len(a.events()); got != eventBurst {
+			t.Errorf("%d events at once, want %d", got, eventBurst)
+		}
+		for i := range 100 { // one in five minutes
+			pass(6 * time.Minute)
+			events.Futile(fmt.Sprint("later ", i))
+		}
+		pass(time.Second)
+		events.Close()
+		if got := len(a.events()); got != eventBurst+100 {
+			t.Errorf("%d events, want %d", got, eventBurst+100)
+		}
+		if len(events.series) != maxSeries {
+			t.Errorf("%d series are stored, want %d", len(events.series), maxSeries)
+		}
+	})
+}
+
+func TestEvents_CreateAnewWhatWasDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, nodeOf())
+		events := NewEvents(apitest.From(a), "n", period)
+		defer events.Close()
+		for range 2 {
+			events.Futile("nothing freed")
+			pass(time.Second)
+			for _, e := range must(a.Clientset.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})).Items {
+				if err := a.Clientset.CoreV1().Events(e.Namespace).Delete(t.Context(), e.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := a.called("create events"); got != 2 {
+			t.Errorf("%d events were created, want 2", got)
+		}
+	})
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 )
@@ -114,76 +113,55 @@ func (c *Client) Coordination() rest.Interface { return c.coordination }
 
 // Nodes implements Interface.
 func (c *Client) Nodes() Resource[*corev1.Node, *corev1.NodeList] {
-	return resource[corev1.Node, corev1.NodeList]("nodes", c.core, "")
+	return newResource[corev1.Node, corev1.NodeList]("nodes", c.core, "")
 }
 
 // Pods implements Interface.
 func (c *Client) Pods(namespace string) Resource[*corev1.Pod, *corev1.PodList] {
-	return resource[corev1.Pod, corev1.PodList]("pods", c.core, namespace)
+	return newResource[corev1.Pod, corev1.PodList]("pods", c.core, namespace)
 }
 
 // ConfigMaps implements Interface.
 func (c *Client) ConfigMaps(namespace string) Resource[*corev1.ConfigMap, *corev1.ConfigMapList] {
-	return resource[corev1.ConfigMap, corev1.ConfigMapList]("configmaps", c.core, namespace)
+	return newResource[corev1.ConfigMap, corev1.ConfigMapList]("configmaps", c.core, namespace)
 }
 
 // Events implements Interface.
 func (c *Client) Events(namespace string) Resource[*corev1.Event, *corev1.EventList] {
-	return resource[corev1.Event, corev1.EventList]("events", c.core, namespace)
+	return newResource[corev1.Event, corev1.EventList]("events", c.core, namespace)
 }
 
 // Leases implements Interface.
 func (c *Client) Leases(namespace string) Resource[*coordinationv1.Lease, *coordinationv1.LeaseList] {
-	return resource[coordinationv1.Lease, coordinationv1.LeaseList]("leases", c.coordination, namespace)
+	return newResource[coordinationv1.Lease, coordinationv1.LeaseList]("leases", c.coordination, namespace)
 }
 
 // DaemonSets implements Interface.
 func (c *Client) DaemonSets(namespace string) Resource[*appsv1.DaemonSet, *appsv1.DaemonSetList] {
-	return resource[appsv1.DaemonSet, appsv1.DaemonSetList]("daemonsets", c.apps, namespace)
+	return newResource[appsv1.DaemonSet, appsv1.DaemonSetList]("daemonsets", c.apps, namespace)
 }
 
 // Policies implements Interface.
 func (c *Client) Policies() Lister[*admissionv1.ValidatingAdmissionPolicyList] {
-	return resource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList]("validatingadmissionpolicies", c.admission, "")
+	return newResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList]("validatingadmissionpolicies", c.admission, "")
 }
 
 // PolicyBindings implements Interface.
 func (c *Client) PolicyBindings() Lister[*admissionv1.ValidatingAdmissionPolicyBindingList] {
-	return resource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList]("validatingadmissionpolicybindings", c.admission, "")
+	return newResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList]("validatingadmissionpolicybindings", c.admission, "")
 }
 
 // TokenReviews implements Interface.
 func (c *Client) TokenReviews() Creator[*authenticationv1.TokenReview] {
-	return creator[authenticationv1.TokenReview]("tokenreviews", c.authentication)
+	return creator[authenticationv1.TokenReview, *authenticationv1.TokenReview]{"tokenreviews", c.authentication, ""}
 }
 
 // SubjectAccessReviews implements Interface.
 func (c *Client) SubjectAccessReviews() Creator[*authorizationv1.SubjectAccessReview] {
-	return creator[authorizationv1.SubjectAccessReview]("subjectaccessreviews", c.authorization)
+	return creator[authorizationv1.SubjectAccessReview, *authorizationv1.SubjectAccessReview]{"subjectaccessreviews", c.authorization, ""}
 }
 
 // SelfSubjectAccessReviews implements Interface.
 func (c *Client) SelfSubjectAccessReviews() Creator[*authorizationv1.SelfSubjectAccessReview] {
-	return creator[authorizationv1.SelfSubjectAccessReview]("selfsubjectaccessreviews", c.authorization)
-}
-
-// object and list are pointers to the types that are decoded.
-type object[T any] interface {
-	*T
-	runtime.Object
-	metav1.Object
-}
-
-type list[L any] interface {
-	*L
-	runtime.Object
-}
-
-func resource[T, L any, PT object[T], PL list[L]](name string, client rest.Interface, namespace string) Resource[PT, PL] {
-	return gentype.NewClientWithList[PT, PL](name, client, ParameterCodec, namespace,
-		func() PT { return new(T) }, func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
-}
-
-func creator[T any, PT object[T]](name string, client rest.Interface) Creator[PT] {
-	return gentype.NewClient[PT](name, client, ParameterCodec, "", func() PT { return new(T) }, gentype.PrefersProtobuf[PT]())
+	return creator[authorizationv1.SelfSubjectAccessReview, *authorizationv1.SelfSubjectAccessReview]{"selfsubjectaccessreviews", c.authorization, ""}
 }

@@ -73,10 +73,26 @@ func read(t *testing.T, dir, file string) string {
 	return string(text)
 }
 
+// maxProgram bounds the size of the program. Beyond it, an import has probably brought all types of
+// the Kubernetes API, or a call of reflect that keeps all methods (docs/internals/decisions/038).
+const maxProgram = 30e6
+
+func checkSize(t *testing.T, program string) {
+	t.Helper()
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > maxProgram {
+		t.Errorf("the program has %d bytes, at most %d are expected", info.Size(), int(maxProgram))
+	}
+}
+
 func TestTheImage(t *testing.T) {
 	cluster.Need(t)
 	here, there := made(t), made(t)
 	digest := read(t, here, "plimsoll.digest")
+	checkSize(t, filepath.Join(filepath.Dir(here), "image", "binaries", runtime.GOARCH))
 	t.Logf("an archive of %d bytes, %s", len(read(t, here, "plimsoll.tar")), digest)
 	for _, file := range []string{"plimsoll.tar", "plimsoll.digest", "sbom." + runtime.GOARCH + ".cdx.json"} {
 		if read(t, here, file) != read(t, there, file) {

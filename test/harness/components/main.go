@@ -161,7 +161,9 @@ func (c component) build(program string, flags []string) error {
 	if c.pkg != "" {
 		pkg += "/" + c.pkg
 	}
-	cmd := exec.Command("go", append(flags, "-o", unfinished, pkg)...)
+	// The tags of this project's own programs, in GOFLAGS, are not those of components.
+	args := slices.Concat([]string{flags[0], "-tags="}, flags[1:], []string{"-o", unfinished, pkg})
+	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.module, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), c.cgoEnabled(), "GOGC=off", "GOMEMLIMIT=1500MiB") // garbage collection is a third of the compiler's time
 	if err := cmd.Run(); err != nil {
