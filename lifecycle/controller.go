@@ -32,7 +32,6 @@ type Controller struct {
 	// Of the goroutine that owns the fleet.
 	fleet       *core.Fleet
 	nodes       map[string]*sighting
-	asks        map[string]asking // by node
 	rehearsal   *rehearsal
 	complete    int   // lists that were complete once
 	term        *term // nil before the first
@@ -49,7 +48,7 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	c := &Controller{
 		settings: s, parts: p, log: log, clock: newClock(),
 		inbox: newInbox(), warnings: &warnings{log: log}, otherWriters: s.OtherWriters,
-		fleet: core.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
+		fleet: core.New(policy), nodes: map[string]*sighting{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
 	c.feeds = c.allFeeds()

@@ -45,8 +45,8 @@ func (e nodeGone) apply(c *Controller, now time.Time) {
 type podSeen struct{ *model.Pod }
 
 func (e podSeen) apply(c *Controller, now time.Time) {
-	if p := c.asked(e.Pod); c.rehearsal.pod(p) {
-		c.fleet.Pod(p, now)
+	if c.rehearsal.pod(e.Pod) {
+		c.fleet.Pod(e.Pod, now)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/confirm"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 	"plimsoll.dev/plimsoll/lifecycle/heartbeat"
-	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -68,8 +67,7 @@ type rig struct {
 	begun      time.Time
 	wall       *wall // nil: never set
 
-	meters      Meters
-	requestedIn func(map[string]string) (map[string]model.Request, error)
+	meters Meters
 
 	decided   sync.Mutex
 	decisions []Decision
@@ -82,7 +80,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) parts() Parts {
 	return Parts{
 		Watching: r.connect(r.t), Writing: r.connect(r.t), Electing: r.connect(r.t), Log: r.book.Logger(),
-		RequestedIn: r.requestedIn, Meters: r.meters,
+		Meters: r.meters,
 		Decided: func(d Decision) {
 			r.decided.Lock()
 			defer r.decided.Unlock()

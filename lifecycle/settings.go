@@ -109,10 +109,6 @@ type Parts struct {
 	// It returns an error for a mark in another form, which is ignored.
 	Requested func(*corev1.Pod) (*model.Request, error)
 
-	// RequestedIn returns the soft evictions in the annotations of an agent's lease, by the UIDs
-	// of pods. On error none of them counts. Nil: leases have no requests.
-	RequestedIn func(annotations map[string]string) (map[string]model.Request, error)
-
 	// Decided receives each decision, in order, and must not block. Nil: decisions are only
 	// logged.
 	Decided func(Decision)

@@ -53,14 +53,14 @@ func (c *Controller) allFeeds() []feed {
 		}),
 		feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
 			What: "leases of nodes", From: watching.Leases(corev1.NamespaceNodeLease),
-			Example: &coordinationv1.Lease{}, Into: c.leaseStore(),
+			Example: &coordinationv1.Lease{}, Into: c.leaseStore(false),
 			Request: reflector.Requests(watching.Coordination(), "leases", corev1.NamespaceNodeLease),
 		}),
 	}
 	if c.settings.AgentNamespace != "" {
 		all = append(all, feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
 			What: "leases of agents", From: watching.Leases(c.settings.AgentNamespace),
-			Example: &coordinationv1.Lease{}, Into: c.agentStore(),
+			Example: &coordinationv1.Lease{}, Into: c.leaseStore(true),
 			Request: reflector.Requests(watching.Coordination(), "leases", c.settings.AgentNamespace),
 		}))
 	}
@@ -132,8 +132,9 @@ func sameRequest(a, b *model.Request) bool {
 	return a == b || a != nil && b != nil && a.Cause == b.Cause && a.GraceSeconds == b.GraceSeconds && a.Since.Equal(b.Since)
 }
 
-// leaseStore stores the renewal times of node leases.
-func (c *Controller) leaseStore() cache.ReflectorStore {
+// leaseStore stores the renewal times of leases: of nodes, or of agents. The namespace of the
+// latter may have other leases: an agent's has its node as its name and as its holder.
+func (c *Controller) leaseStore(agents bool) cache.ReflectorStore {
 	return &store[time.Time]{
 		convert: func(object any) (*kept[time.Time], error) {
 			l, ok := object.(*coordinationv1.Lease)
@@ -141,14 +142,15 @@ func (c *Controller) leaseStore() cache.ReflectorStore {
 				return nil, fmt.Errorf("it holds a %T, not a lease", object)
 			}
 			k := &kept[time.Time]{namespace: l.Namespace, name: l.Name, key: l.Name}
-			if k.faulty = l.Name == "" || l.Spec.RenewTime == nil; !k.faulty {
+			foreign := agents && (l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != l.Name)
+			if k.faulty = l.Name == "" || foreign || l.Spec.RenewTime == nil; !k.faulty {
 				k.fact = l.Spec.RenewTime.Time
 			}
 			return k, nil
 		},
 		same:    time.Time.Equal,
-		changed: func(name string, _, at time.Time) { c.inbox.renewed(false, name, at) },
-		gone:    func(name string, _ time.Time) { c.inbox.renewed(false, name, time.Time{}) },
+		changed: func(name string, _, at time.Time) { c.inbox.renewed(agents, name, at) },
+		gone:    func(name string, _ time.Time) { c.inbox.renewed(agents, name, time.Time{}) },
 		synced:  c.syncing(),
 	}
 }

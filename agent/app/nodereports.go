@@ -72,9 +72,6 @@ func (r *reporter) currentVitals() nodestatus.Vitals {
 	if now := r.vitals.Load(); now != nil {
 		v.Conditions, v.Thresholds = now.conditions, now.digest
 	}
-	if requested := r.softEvictions.Load(); requested != nil {
-		v.SoftEvictions = *requested
-	}
 	return v
 }
 

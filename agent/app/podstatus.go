@@ -39,7 +39,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 			a.state.Save(statusesSection, debts)
 		}
 	}, options)
-	l, requests, err := newEvictor(a.api, a.config.SoftEviction, teller, a.apiPods, a.metrics, a.reporter.publishSoftEvictions, a.log)
+	l, requests, err := newEvictor(a.api, a.config.SoftEviction, teller, a.apiPods, a.metrics, a.log)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (a *app) openEvictor(ctx context.Context) error {
 }
 
 // newEvictor returns the evictor of pods that come from the API server.
-func newEvictor(c *client.Connection, way string, teller *podstatus.Reporter, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Evictor, *softEvictions, error) {
-	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
+func newEvictor(c *client.Connection, way string, teller *podstatus.Reporter, pods *apiPods, m *metrics.Metrics, log *slog.Logger) (*evict.Evictor, *softEvictions, error) {
+	soft, err := podstatus.NewSoft(way, c.Urgent())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -171,8 +171,8 @@ func (s *softEvictions) logRefusal(e *eviction.Eviction, why string) {
 	defer s.mu.Unlock()
 	if s.lastRefusal != why {
 		s.lastRefusal = why
-		s.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears, a hard one is crossed, or it is given up on",
-			"pod", e.Pod.Key(), "uid", e.Pod.UID, "cause", e.Cause, "why", why)
+		s.log.Warn("Soft eviction was refused, retrying until its threshold clears, a hard one is met, or the wait is over",
+			"pod", e.Pod.Key(), "uid", e.Pod.UID, "cause", e.Cause, "reason", why)
 	}
 }
 
@@ -187,15 +187,22 @@ func (s *softEvictions) run(ctx context.Context) {
 	})
 }
 
-// withdrawEnded withdraws the requests of pods that have ended: the controller reads no more
-// than a hundred of an agent.
-func (s *softEvictions) withdrawEnded(ctx context.Context, active []signals.Pod) {
+// forgetEnded removes the requests of pods that have ended, with which they end.
+func (s *softEvictions) forgetEnded(active []signals.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.outstanding, func(uid string, _ podstatus.Notice) bool {
+		return !slices.ContainsFunc(active, func(p signals.Pod) bool { return p.UID == uid })
+	})
+}
+
+// withdrawOutstanding withdraws the requests of this agent, which a watch may not show yet.
+func (s *softEvictions) withdrawOutstanding(ctx context.Context) {
 	s.mu.Lock()
 	standing := maps.Clone(s.outstanding) // an immediate eviction does not wait for the server
 	s.mu.Unlock()
 	for uid, n := range standing {
-		ended := !slices.ContainsFunc(active, func(p signals.Pod) bool { return p.UID == uid })
-		if ended && s.soft.Withdraw(ctx, n) == nil {
+		if s.soft.Withdraw(ctx, n) == nil {
 			s.mu.Lock()
 			delete(s.outstanding, uid)
 			s.mu.Unlock()
@@ -207,8 +214,8 @@ func (s *softEvictions) withdrawEnded(ctx context.Context, active []signals.Pod)
 // an earlier one.
 func (s *softEvictions) withdrawAll(ctx context.Context) (done bool) {
 	s.setCurrent("")
+	s.withdrawOutstanding(ctx)
 	s.removeStaleMarks(ctx)
-	s.withdrawEnded(ctx, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	active := s.pods.Active()
@@ -227,7 +234,7 @@ func (s *softEvictions) removeStaleMarks(ctx context.Context) {
 	for i := range active {
 		s.unmark(ctx, active[i].UID)
 	}
-	s.withdrawEnded(ctx, active)
+	s.forgetEnded(active)
 }
 
 func (s *softEvictions) unmark(ctx context.Context, uid string) {

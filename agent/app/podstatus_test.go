@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -13,24 +14,34 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// A request to the controller is published as long as its pod exists.
-func TestSoftEvictions_EndWithTheirPod(t *testing.T) {
-	var published []podstatus.Request
-	soft, err := podstatus.NewSoft("controller", nil, func(all []podstatus.Request) { published = all })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &softEvictions{soft: soft, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
+// marks is a way of soft evictions that stores the pods with a request.
+type marks map[string]bool
+
+func (m marks) Request(_ context.Context, n podstatus.Notice, _ int64) (podstatus.Answer, error) {
+	m[n.UID] = true
+	return podstatus.Answer{Outcome: podstatus.Asked}, nil
+}
+
+func (m marks) Withdraw(_ context.Context, n podstatus.Notice) error {
+	delete(m, n.UID)
+	return nil
+}
+
+func TestSoftEvictions_EndWithTheirPodOrAreWithdrawn(t *testing.T) {
+	set := marks{}
+	r := &softEvictions{soft: set, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
 		metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), log: slog.New(slog.DiscardHandler), outstanding: map[string]podstatus.Notice{}}
-	pod := signals.Pod{UID: "a-1", Namespace: "default", Name: "p"}
-	n := evict.Notice{Eviction: &eviction.Eviction{Pod: &pod, Cause: "memory.available"}, Decided: time.Now()}
-	if _, err := r.Request(t.Context(), n, time.Minute); err != nil {
-		t.Fatal(err)
+	ended, running := signals.Pod{UID: "a-1", Namespace: "default", Name: "p"}, signals.Pod{UID: "a-2", Namespace: "default", Name: "q"}
+	for _, pod := range []*signals.Pod{&ended, &running} {
+		n := evict.Notice{Eviction: &eviction.Eviction{Pod: pod, Cause: "memory.available"}, Decided: time.Now()}
+		if _, err := r.Request(t.Context(), n, time.Minute); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r.withdrawEnded(t.Context(), []signals.Pod{pod}); len(published) != 1 {
-		t.Errorf("published %v, want the request", published)
+	if r.forgetEnded([]signals.Pod{running}); len(r.outstanding) != 1 || !set["a-1"] {
+		t.Errorf("outstanding %v, want the pod that runs", r.outstanding)
 	}
-	if r.withdrawEnded(t.Context(), nil); len(published) != 0 {
-		t.Errorf("published %v after the pod has ended", published)
+	if !r.withdrawAll(t.Context()) || set["a-2"] {
+		t.Errorf("%v after all requests were withdrawn", set)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
-	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/metrics"
@@ -41,7 +40,6 @@ type reporter struct {
 	digest         string
 	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
 	vitals         atomic.Pointer[vitals]
-	softEvictions  atomic.Pointer[string] // requested of the controller
 }
 
 // vitals are the part of a heartbeat that changes with checks.
@@ -177,15 +175,6 @@ func (r *reporter) Report(d *agent.Decision) {
 func (r *reporter) Save(s eviction.Saved) {
 	if r.state != nil {
 		r.state.Save(decisionsSection, s.At(r.state.Stamp))
-	}
-}
-
-// publishSoftEvictions requests soft evictions of the controller by the heartbeat.
-func (r *reporter) publishSoftEvictions(requests []podstatus.Request) {
-	text := podstatus.FormatRequests(requests)
-	r.softEvictions.Store(&text)
-	if r.heartbeat != nil {
-		r.heartbeat.Kick() // the controller acts on it, or has to stop
 	}
 }
 

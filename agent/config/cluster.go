@@ -36,8 +36,8 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Interval between measurements of the disk usage of pods for local-storage limits. Negative: never."},
 	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
 		Help: "Eviction of pods above their local-storage limits: auto (only where no kubelet does it), on, or off."},
-	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct", "controller"),
-		Help: "Method to request a soft eviction. status: a condition of the pod that plimsoll controller acts on. direct: the agent posts the Eviction, which needs a right on all pods. controller: an entry in the Lease of the agent."},
+	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct"),
+		Help: "Method to request a soft eviction. status: a condition of the pod that plimsoll controller acts on. direct: the agent posts the Eviction, which needs a right on all pods."},
 
 	{Field: "garbageCollection", Flag: "garbage-collection", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.GarbageCollection }, "auto", "on", "off"),
 		Help: "Collection of dead containers and unused images by the agent: auto (only where no kubelet runs), on, or off."},
@@ -151,9 +151,6 @@ func (c *Agent) validateCluster(faults *strictyaml.Faults) {
 	}
 	for _, p := range [][2]string{{"hostRoot", c.HostRoot}, {"rootDir", c.RootDir}, {"podLogsDir", c.PodLogsDir}, {"kubeletConfig", c.KubeletConfig}} {
 		c.validatePath(p[0], p[1], faults)
-	}
-	if c.SoftEviction == "controller" && c.HeartbeatNamespace == "" {
-		faults.Add(c.Where("softEviction"), c.SoftEviction, "needs a heartbeatNamespace: its Lease carries the request")
 	}
 	c.Endpoints.Validate(c.Where, faults)
 	if c.HealthzBindAddress != "" {

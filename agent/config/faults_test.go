@@ -47,7 +47,7 @@ func TestFaultClasses(t *testing.T) {
 		{"protected-namespaces", "protectedNamespaces", "", "*", "name of a namespace", ""},
 		{"eviction-policy-namespaces", "evictionPolicyNamespaces", "", "Team-A", "name of a namespace", ""},
 		{"stats-provider", "statsProvider", "", "docker", "must be one of cgroup, cri, cadvisor", ""},
-		{"soft-eviction", "softEviction", "", "never", "must be one of status, direct, controller", ""},
+		{"soft-eviction", "softEviction", "", "never", "must be one of status, direct", ""},
 		{"garbage-collection", "garbageCollection", "", "yes", "must be one of auto, on, off", ""},
 		{"pressure-conditions", "pressureConditions", "", "mine", "must be one of auto, kubelet, own, standard, off", ""},
 		{"image-gc-high-threshold", "imageGCHighThresholdPercent", "", "101", "between 0 and 100", ""},

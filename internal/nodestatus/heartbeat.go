@@ -26,28 +26,26 @@ const HeartbeatNamespace = "plimsoll-system"
 // Annotations of the agent's lease. A controller uses them to distinguish a node under pressure
 // with a live agent from one with a dead agent.
 const (
-	AnnotationVersion       = prefix + "version"        // of the agent
-	AnnotationPod           = prefix + "pod"            // namespace/name of the agent's own pod; absent outside of pods
-	AnnotationConditions    = prefix + "conditions"     // names of the True conditions, comma separated; empty: none
-	AnnotationArmed         = prefix + "armed"          // true or false: whether the agent carries out its decisions
-	AnnotationArmedReason   = prefix + "armed-reason"   // the reason of AnnotationArmed; "left": everything was withdrawn
-	AnnotationFindings      = prefix + "findings"       // the doctor's error codes, comma separated; empty: none
-	AnnotationDryRun        = prefix + "dry-run"        // true: the agent is not armed
-	AnnotationLastLook      = prefix + "last-look"      // time of the last check by the node's clock, RFC 3339
-	AnnotationThresholds    = prefix + "thresholds"     // a digest: equal for nodes with equal thresholds
-	AnnotationSoftEvictions = prefix + "soft-evictions" // pods for the controller to evict; absent: none
+	AnnotationVersion     = prefix + "version"      // of the agent
+	AnnotationPod         = prefix + "pod"          // namespace/name of the agent's own pod; absent outside of pods
+	AnnotationConditions  = prefix + "conditions"   // names of the True conditions, comma separated; empty: none
+	AnnotationArmed       = prefix + "armed"        // true or false: whether the agent carries out its decisions
+	AnnotationArmedReason = prefix + "armed-reason" // the reason of AnnotationArmed; "left": everything was withdrawn
+	AnnotationFindings    = prefix + "findings"     // the doctor's error codes, comma separated; empty: none
+	AnnotationDryRun      = prefix + "dry-run"      // true: the agent is not armed
+	AnnotationLastLook    = prefix + "last-look"    // time of the last check by the node's clock, RFC 3339
+	AnnotationThresholds  = prefix + "thresholds"   // a digest: equal for nodes with equal thresholds
 )
 
 // Vitals is the state that an agent reports with every heartbeat.
 type Vitals struct {
-	Version       string
-	Pod           string
-	Conditions    signals.ConditionSet
-	Armed         bool
-	ArmedReason   string
-	Findings      []string
-	Thresholds    string // see [Digest]
-	SoftEvictions string
+	Version     string
+	Pod         string
+	Conditions  signals.ConditionSet
+	Armed       bool
+	ArmedReason string
+	Findings    []string
+	Thresholds  string // see [Digest]
 }
 
 func (v *Vitals) annotations(look time.Time) map[string]string {
@@ -63,9 +61,6 @@ func (v *Vitals) annotations(look time.Time) map[string]string {
 	}
 	if v.Pod != "" {
 		all[AnnotationPod] = v.Pod
-	}
-	if v.SoftEvictions != "" {
-		all[AnnotationSoftEvictions] = v.SoftEvictions
 	}
 	return all
 }

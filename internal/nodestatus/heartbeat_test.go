@@ -32,7 +32,7 @@ func beating(t *testing.T, test func(a *fakeAPI, h *Heartbeat, log *logcapture.B
 		h := NewHeartbeat(HeartbeatParts{
 			Client: apitest.From(a), NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
 			Vitals: func() Vitals {
-				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t", SoftEvictions: "default/a",
+				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t",
 					Armed: true, ArmedReason: "told to", Findings: []string{"a", "b"}}
 			},
 		})
@@ -74,7 +74,7 @@ func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
 		want := map[string]string{
 			AnnotationVersion: "v1", AnnotationConditions: "MemoryPressure", AnnotationDryRun: "false",
 			AnnotationArmed: "true", AnnotationArmedReason: "told to", AnnotationFindings: "a,b",
-			AnnotationThresholds: "t", AnnotationSoftEvictions: "default/a", AnnotationLastLook: l.Annotations[AnnotationLastLook],
+			AnnotationThresholds: "t", AnnotationLastLook: l.Annotations[AnnotationLastLook],
 		}
 		if diff := cmp.Diff(want, l.Annotations); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
@@ -196,7 +196,7 @@ func TestWhatALeaseKeeps(t *testing.T) {
 	lease := func(renewed *metav1.MicroTime) *coordinationv1.Lease {
 		holder := "n"
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{"theirs": "x", AnnotationSoftEvictions: "old"}},
+			ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{"theirs": "x", AnnotationPod: "old"}},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: at(-time.Hour), RenewTime: renewed},
 		}
 	}
@@ -219,7 +219,7 @@ func TestWhatALeaseKeeps(t *testing.T) {
 		kept := map[string]string{AnnotationVersion: "v"}
 		if test.old != nil {
 			kept["theirs"] = "x"
-			if l.ResourceVersion != "7" || test.old.Annotations[AnnotationSoftEvictions] != "old" {
+			if l.ResourceVersion != "7" || test.old.Annotations[AnnotationPod] != "old" {
 				t.Errorf("%s: version %q, or the old one was changed", test.name, l.ResourceVersion)
 			}
 		}

@@ -50,7 +50,7 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	obs.metrics = newMetrics(o, lines, obs.census)
 	obs.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
 		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
-		Requested: requestOfPod, RequestedIn: requestsInLease, Decided: obs.logDecision, Meters: metersOf(obs.metrics), Log: log,
+		Requested: requestOfPod, Decided: obs.logDecision, Meters: metersOf(obs.metrics), Log: log,
 	})
 	var group sync.WaitGroup
 	defer group.Wait()

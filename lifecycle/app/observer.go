@@ -105,20 +105,6 @@ func requestOfPod(pod *corev1.Pod) (*model.Request, error) {
 	return &model.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
 }
 
-// requestsInLease returns the soft evictions, by UID, that an agent without rights on pods
-// requests in its lease.
-func requestsInLease(annotations map[string]string) (map[string]model.Request, error) {
-	requests, err := podstatus.ParseRequests(annotations[nodestatus.AnnotationSoftEvictions])
-	if err != nil || len(requests) == 0 {
-		return nil, err
-	}
-	found := make(map[string]model.Request, len(requests))
-	for _, r := range requests {
-		found[r.UID] = model.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}
-	}
-	return found, nil
-}
-
 // An explanation is the answer of /explain for a node (docs/reference/decision-log.md). Times that are
 // not known are omitted.
 type explanation struct {

@@ -404,7 +404,7 @@ func (r *real) maxName(t *testing.T) {
 
 func (r *real) mark(t *testing.T) {
 	w, n := r.teller(t, r.agent), r.run(t, "mark", nil)
-	soft, err := NewSoft(DefaultWay, w.client, nil)
+	soft, err := NewSoft(DefaultWay, w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func (r *real) direct(t *testing.T) Soft {
 		t.Fatal(err)
 	}
 	r.allowed(t, client, "create", "pods", "eviction")
-	soft, err := NewSoft("direct", apitest.From(client), nil)
+	soft, err := NewSoft("direct", apitest.From(client))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,16 +61,14 @@ const DefaultWay = "status"
 type way struct {
 	name string
 	what string
-	make func(client api.Interface, publish func([]Request)) Soft
+	make func(client api.Interface) Soft
 }
 
 var ways = []way{
 	{"status", "a condition on the pod's status; plimsoll controller evicts",
-		func(client api.Interface, _ func([]Request)) Soft { return &mark{client} }},
+		func(client api.Interface) Soft { return &mark{client} }},
 	{"direct", "policy/v1 Eviction by the agent itself; needs create on pods/eviction of the whole cluster",
-		func(client api.Interface, _ func([]Request)) Soft { return &direct{client} }},
-	{"controller", "a request in the agent's own Lease, nothing on the pod; plimsoll controller evicts",
-		func(_ api.Interface, publish func([]Request)) Soft { return &petition{publish: publish} }},
+		func(client api.Interface) Soft { return &direct{client} }},
 }
 
 // Ways returns the names of the ways, the default first, and the effect of each.
@@ -81,12 +79,11 @@ func Ways() (names, what []string) {
 	return names, what
 }
 
-// NewSoft returns the way with that name. publish, which must not block, is called with all stored
-// requests whenever they change; only "controller" calls it. Returns an error for an unknown name.
-func NewSoft(name string, client api.Interface, publish func([]Request)) (Soft, error) {
+// NewSoft returns the way with that name. Returns an error for an unknown name.
+func NewSoft(name string, client api.Interface) (Soft, error) {
 	for _, w := range ways {
 		if w.name == name {
-			return w.make(client, publish), nil
+			return w.make(client), nil
 		}
 	}
 	names, _ := Ways()

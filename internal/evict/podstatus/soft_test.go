@@ -46,7 +46,7 @@ func TestDirect(t *testing.T) {
 			w, n := newWorld(t, Options{}), notice("p")
 			w.put(running(n))
 			w.broken(tc.fault)
-			soft, err := NewSoft("direct", w.client, nil)
+			soft, err := NewSoft("direct", w.client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestDirectBindsToTheUID(t *testing.T) {
 	w, n := newWorld(t, Options{}), notice("p")
 	w.put(running(n))
 	n.UID = "0a0b-older"
-	soft, err := NewSoft("direct", w.client, nil)
+	soft, err := NewSoft("direct", w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestMark(t *testing.T) {
 	w, n := newWorld(t, Options{}), notice("p")
 	n.UID = "0a0b0c0d-0001"
 	w.put(running(n))
-	soft, err := NewSoft(DefaultWay, w.client, nil)
+	soft, err := NewSoft(DefaultWay, w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,89 +156,38 @@ func TestMarksThatAreNotOurs(t *testing.T) {
 	}
 }
 
-func TestPetition(t *testing.T) {
-	var published []string
-	soft, err := NewSoft("controller", nil, func(all []Request) { published = append(published, FormatRequests(all)) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := notice("a"), notice("b")
-	a.UID, b.UID = "0a", "0b"
-	steps := []func() error{
-		func() error { _, err := soft.Request(t.Context(), a, 30); return err },
-		func() error { _, err := soft.Request(t.Context(), a, 30); return err },
-		func() error { _, err := soft.Request(t.Context(), b, 0); return err },
-		func() error { return soft.Withdraw(t.Context(), a) },
-		func() error { return soft.Withdraw(t.Context(), a) },
-		func() error { return soft.Withdraw(t.Context(), b) },
-	}
-	for i, step := range steps {
-		if err := step(); err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
-	}
-	const textA = "shop/a uid=0a cause=memory.available grace=30 since=2026-07-01T12:00:00Z"
-	const textB = "shop/b uid=0b cause=memory.available grace=1 since=2026-07-01T12:00:00Z"
-	if diff := cmp.Diff([]string{textA, textA + "; " + textB, textB, ""}, published); diff != "" {
-		t.Error(diff)
-	}
-	p := notice("p") // its UID is not one of an API server
-	if _, err := soft.Request(t.Context(), p, 30); err == nil {
-		t.Error("a request was published that the controller will not read")
-	}
-}
-
 func TestWays(t *testing.T) {
 	names, what := Ways()
-	if !slices.Equal(names, []string{"status", "direct", "controller"}) || names[0] != DefaultWay || len(what) != len(names) {
+	if !slices.Equal(names, []string{"status", "direct"}) || names[0] != DefaultWay || len(what) != len(names) {
 		t.Errorf("ways %q, %q", names, what)
 	}
-	if _, err := NewSoft("force", nil, nil); err == nil || !strings.Contains(err.Error(), "status, direct, controller") {
+	if _, err := NewSoft("force", nil); err == nil || !strings.Contains(err.Error(), "status, direct") {
 		t.Errorf("error %v names no way", err)
 	}
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestRequest_IsChecked(t *testing.T) {
 	good := Request{"shop", "p.1", "0a-0b", "memory.available", 30, decided.Truncate(time.Second)}
-	if got, err := ParseRequests(good.String()); err != nil || len(got) != 1 || got[0] != good {
-		t.Fatalf("%+v, %v", got, err)
+	if err := good.check(); err != nil {
+		t.Fatal(err)
 	}
-	text := good.String()
-	for _, bad := range []string{
-		" ", text + " ", text + ";", text + "; ", "; " + text, text + " " + text,
-		strings.Replace(text, "shop/", "", 1), strings.Replace(text, "shop/", "Shop/", 1), strings.Replace(text, "shop/", "/", 1),
-		strings.Replace(text, "p.1", "p/1", 1), strings.Replace(text, "uid=0a-0b", "uid=", 1), strings.Replace(text, "uid=0a-0b", "uid=x;y", 1),
-		strings.Replace(text, "uid=0a-0b", "uid="+strings.Repeat("a", maxUID+1), 1),
-		strings.Replace(text, "memory.available", "memory", 1), strings.Replace(text, "grace=30", "grace=030", 1),
-		strings.Replace(text, "grace=30", "grace=0", 1), strings.Replace(text, "grace=30", "grace=31536001", 1),
-		strings.Replace(text, "00Z", "00.5Z", 1), strings.Replace(text, "00Z", "00+01:00", 1), strings.Replace(text, "since", "until", 1),
-		strings.Repeat(text+between, maxRequests) + text,
+	for name, spoil := range map[string]func(*Request){
+		"no namespace":        func(r *Request) { r.Namespace = "" },
+		"a namespace's form":  func(r *Request) { r.Namespace = "Shop" },
+		"a name's form":       func(r *Request) { r.Name = "p/1" },
+		"no UID":              func(r *Request) { r.UID = "" },
+		"a UID's form":        func(r *Request) { r.UID = "x;y" },
+		"a UID's length":      func(r *Request) { r.UID = strings.Repeat("a", maxUID+1) },
+		"an unknown signal":   func(r *Request) { r.Cause = "memory" },
+		"no grace period":     func(r *Request) { r.GracePeriodSeconds = 0 },
+		"a year and a second": func(r *Request) { r.GracePeriodSeconds = maxGrace + 1 },
 	} {
-		if got, err := ParseRequests(bad); err == nil {
-			t.Errorf("%q was read as %+v", bad, got)
+		bad := good
+		spoil(&bad)
+		if err := bad.check(); err == nil {
+			t.Errorf("%s: %+v was accepted", name, bad)
 		}
 	}
-}
-
-// A parsed request is formatted as it was: there is one notation of a request.
-func FuzzParseRequests(f *testing.F) {
-	f.Add("")
-	f.Add("shop/p uid=0a cause=memory.available grace=30 since=2026-07-01T12:00:00Z")
-	f.Add("a/b uid=0 cause=pid.available grace=1 since=0001-01-01T00:00:00Z; c/d uid=f cause=nodefs.inodesFree grace=31536000 since=9999-12-31T23:59:59Z")
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := ParseRequests(text)
-		if err != nil {
-			return
-		}
-		if got := FormatRequests(all); got != text {
-			t.Errorf("%q is written %q", text, got)
-		}
-		for _, r := range all {
-			if err := r.check(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 }
 
 // Whatever the text of a condition: a request read from it is one for that pod.

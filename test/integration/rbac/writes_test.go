@@ -134,14 +134,14 @@ func evictedLate(ctx context.Context, client kubernetes.Interface, own, at *plac
 
 func soft(way string, ask func(podstatus.Soft, context.Context, podstatus.Notice, int64) (podstatus.Answer, error)) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
-		s, err := podstatus.NewSoft(way, apitest.From(client), nil)
+		s, err := podstatus.NewSoft(way, apitest.From(client))
 		at.must(err)
 		_, _ = ask(s, ctx, at.notice(), 30)
 	}
 }
 
 func withdrawn(ctx context.Context, client kubernetes.Interface, _, at *place) {
-	s, err := podstatus.NewSoft("status", apitest.From(client), nil)
+	s, err := podstatus.NewSoft("status", apitest.From(client))
 	at.must(err)
 	_ = s.Withdraw(ctx, at.notice())
 }
