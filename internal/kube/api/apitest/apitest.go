@@ -20,6 +20,13 @@ func From(c kubernetes.Interface) api.Interface { return clientset{c} }
 
 type clientset struct{ kubernetes.Interface }
 
+// IsWatchListSemanticsUnSupported is the name by which client-go's reflectors ask a client whether
+// its watches can begin with a list. Those of a fake can not.
+func (c clientset) IsWatchListSemanticsUnSupported() bool {
+	asked, is := c.Interface.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return is && asked.IsWatchListSemanticsUnSupported()
+}
+
 func (c clientset) Core() rest.Interface         { return c.CoreV1().RESTClient() }
 func (c clientset) Coordination() rest.Interface { return c.CoordinationV1().RESTClient() }
 
