@@ -2,9 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,48 +30,21 @@ func feedOf[L runtime.Object](c *Controller, k reflector.Kind[L]) feed {
 	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.observe) }
 }
 
-// link tracks whether the server answers requests for one kind, and logs each change once.
+// link is the state of the requests for one kind, of which the core is informed.
 type link struct {
-	what  string
-	log   *slog.Logger
+	reflector.Health
 	fails func() // called after each request without an answer
-
-	mu    sync.Mutex
-	fault error
-	since time.Time
 }
 
 // observe records the result of a request within ctx.
 func (l *link) observe(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return // ended by this process: no information about the server
-	}
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		err = nil // an answer: the version was too old, and a new list follows
 	}
-	if err != nil && !refused(err) {
+	if err != nil && ctx.Err() == nil && !refused(err) {
 		l.fails()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch was := l.fault; {
-	case err != nil && was == nil:
-		l.since = time.Now()
-		l.log.Warn("Failed to reach the API server, declaring no node lost because of it", "kind", l.what, "error", err)
-	case err == nil && was != nil:
-		l.log.Info("Resumed requests to the API server", "kind", l.what, "after", time.Since(l.since).Round(time.Millisecond))
-	}
-	l.fault = err
-}
-
-// err returns the error of the present outage, or nil without one.
-func (l *link) err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fault == nil {
-		return nil
-	}
-	return fmt.Errorf("%s since %s: %w", l.what, l.since.Format(time.RFC3339), l.fault)
+	l.Observe(ctx, err)
 }
 
 // refused reports whether the server answers, and would repeat the refusal. This is no outage: as

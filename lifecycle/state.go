@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
@@ -66,7 +67,7 @@ func (c *Controller) Ready() error {
 	}
 	var faults []error
 	for _, l := range c.links {
-		faults = append(faults, l.err())
+		faults = append(faults, l.Err())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("the API server does not answer as it should: %w", err)
@@ -97,7 +98,10 @@ func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation
 }
 
 func (c *Controller) link(what string) *link {
-	l := &link{what: what, log: c.log, fails: func() { c.inbox.put(unreachable{}) }}
+	l := &link{
+		Health: reflector.Health{What: what, Log: c.log, Failed: "Failed to reach the API server, declaring no node lost because of it"},
+		fails:  func() { c.inbox.put(unreachable{}) },
+	}
 	c.links = append(c.links, l)
 	return l
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -150,13 +151,13 @@ func TestAnAnswerThatRefusesIsNoOutage(t *testing.T) {
 		{"what is held is too old", apierrors.NewResourceExpired("list anew"), false},
 	} {
 		told := 0
-		l := &link{what: "leases", log: slog.New(slog.DiscardHandler), fails: func() { told++ }}
+		l := &link{Health: reflector.Health{What: "leases", Log: slog.New(slog.DiscardHandler)}, fails: func() { told++ }}
 		l.observe(t.Context(), c.err)
 		if (told > 0) != c.outage {
 			t.Errorf("%s: told of %d outages", c.name, told)
 		}
-		if faulty := c.err != nil && !apierrors.IsResourceExpired(c.err); (l.err() != nil) != faulty {
-			t.Errorf("%s: ready says %v", c.name, l.err())
+		if faulty := c.err != nil && !apierrors.IsResourceExpired(c.err); (l.Err() != nil) != faulty {
+			t.Errorf("%s: ready says %v", c.name, l.Err())
 		}
 	}
 }

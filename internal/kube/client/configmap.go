@@ -16,7 +16,7 @@ import (
 type ConfigMap struct {
 	name    string
 	changed func()
-	link    link
+	health  reflector.Health
 	latest  atomic.Pointer[map[string]string]
 	synced  atomic.Bool
 }
@@ -24,8 +24,8 @@ type ConfigMap struct {
 // WatchConfigMap watches one ConfigMap until ctx ends. The watch needs the right to watch only that
 // ConfigMap. changed is called after each update from the server, and must not block.
 func WatchConfigMap(ctx context.Context, c *Connection, namespace, name string, changed func()) *ConfigMap {
-	m := &ConfigMap{name: name, changed: changed, link: link{what: "the ConfigMap " + namespace + "/" + name, log: c.log}}
-	run(ctx, c, &m.link, reflector.Kind[*corev1.ConfigMapList]{
+	m := &ConfigMap{name: name, changed: changed, health: reflector.Health{What: "the ConfigMap " + namespace + "/" + name}}
+	run(ctx, c, &m.health, reflector.Kind[*corev1.ConfigMapList]{
 		From:     c.watching.ConfigMaps(namespace),
 		Selector: fields.OneTermEqualSelector("metadata.name", name),
 		Example:  &corev1.ConfigMap{}, Into: configMapStore{m},
@@ -46,7 +46,7 @@ func (m *ConfigMap) Data() map[string]string {
 func (m *ConfigMap) Synced() bool { return m.synced.Load() }
 
 // Err returns the error of the watch and the time of its beginning; nil while the watch works.
-func (m *ConfigMap) Err() error { return m.link.err() }
+func (m *ConfigMap) Err() error { return m.health.Err() }
 
 // configMapStore is the store of a reflector for the ConfigMap.
 type configMapStore struct{ *ConfigMap }

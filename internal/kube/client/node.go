@@ -19,7 +19,7 @@ import (
 type Node struct {
 	name    string
 	changed func()
-	link    link
+	health  reflector.Health
 	latest  atomic.Pointer[corev1.Node]
 	synced  atomic.Bool
 }
@@ -28,9 +28,9 @@ type Node struct {
 // update from the server, and must not block; it may be nil. Without a server the Node stays
 // unknown.
 func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
-	n := &Node{name: c.node, changed: changed, link: link{what: "the node " + c.node, log: c.log}}
+	n := &Node{name: c.node, changed: changed, health: reflector.Health{What: "the node " + c.node}}
 	if c.Configured() {
-		run(ctx, c, &n.link, reflector.Kind[*corev1.NodeList]{
+		run(ctx, c, &n.health, reflector.Kind[*corev1.NodeList]{
 			From:     c.watching.Nodes(),
 			Selector: fields.OneTermEqualSelector("metadata.name", c.node),
 			Example:  &corev1.Node{}, Into: nodeStore{n},
@@ -65,7 +65,7 @@ func (n *Node) KubeletVersion() string {
 
 // Err returns the error of the watch and the time of its beginning; nil while the watch works, or
 // without a server.
-func (n *Node) Err() error { return n.link.err() }
+func (n *Node) Err() error { return n.health.Err() }
 
 // ShuttingDown reports whether the kubelet terminates the node's pods for a shutdown of the
 // machine, with the evidence.

@@ -50,7 +50,7 @@ type Pods struct {
 	log     *slog.Logger
 	choices *agentpods.Choices
 	changed func()
-	link    link
+	health  reflector.Health
 	latest  atomic.Pointer[view]
 
 	mu      sync.Mutex
@@ -76,14 +76,14 @@ type view struct {
 func WatchPods(ctx context.Context, c *Connection, known []signals.Pod, changed func()) *Pods {
 	p := &Pods{
 		node: c.node, log: c.log, choices: c.choices, changed: changed,
-		link:    link{what: "pods", log: c.log},
+		health:  reflector.Health{What: "pods"},
 		entries: map[types.UID]*entry{}, refused: map[types.UID]bool{}, budget: budget{shares: map[types.UID]share{}}, dirty: make(chan struct{}, 1),
 	}
 	p.latest.Store(&view{active: c.choices.Renew(known)})
 	if c.Configured() {
 		go p.publishAsNeeded(ctx)
 		from := slimpods.From(c.watching, metav1.NamespaceAll)
-		run(ctx, c, &p.link, reflector.Kind[*corev1.PodList]{
+		run(ctx, c, &p.health, reflector.Kind[*corev1.PodList]{
 			From: from, Request: from.Request, Example: from.Example, Into: podStore{p},
 			Selector: fields.OneTermEqualSelector("spec.nodeName", c.node),
 		})
@@ -167,7 +167,7 @@ func (p *Pods) Has(uid string) bool {
 
 // Err returns the error of the watch and the time of its beginning; nil while the watch works, or
 // without a server.
-func (p *Pods) Err() error { return p.link.err() }
+func (p *Pods) Err() error { return p.health.Err() }
 
 // publishAsNeeded publishes the first change at once, and combines those that follow.
 func (p *Pods) publishAsNeeded(ctx context.Context) {
