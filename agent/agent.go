@@ -41,7 +41,7 @@ type Agent struct {
 	kills        tries
 	unanswered   tries // soft evictions that no controller carried out
 	refusals     refusals
-	nextRegular  time.Time
+	nextPeriodic time.Time
 	retryAt      time.Time // no pod could be evicted: early checks are blocked until then
 	underway     Underway
 	logged       reportLog
@@ -128,7 +128,7 @@ func (a *Agent) Run(ctx context.Context) {
 		a.watcher, _ = newMemoryWatcher(a.thread) // if it fails, a goroutine watches instead, with more latency
 		defer a.watcher.Close()
 	}
-	a.nextRegular = time.Now()
+	a.nextPeriodic = time.Now()
 	for ctx.Err() == nil {
 		a.collectResults()
 		next := a.Step(ctx, time.Now())
@@ -181,10 +181,10 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		a.checker.Apply(plan, a.execute(ctx, plan))
 	}
 	a.conclude(ctx, outcome)
-	if early := now.Add(a.interval(s)); early.Before(a.nextRegular) {
+	if early := now.Add(a.interval(s)); early.Before(a.nextPeriodic) {
 		return early
 	}
-	return a.nextRegular
+	return a.nextPeriodic
 }
 
 // observe takes a snapshot of the node, with all signals if a periodic check is due.
@@ -192,11 +192,11 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	s := &a.snapshot
 	s.At, s.Kind, s.Woken, s.NeedsConfirmation = now, signals.Early, a.wokenBy, false
 	a.checkArming(now)
-	if !now.Before(a.nextRegular) {
+	if !now.Before(a.nextPeriodic) {
 		s.Kind = signals.Periodic
-		a.nextRegular = a.nextRegular.Add(a.settings.Period)
-		if a.nextRegular.Before(now) { // the machine was suspended, or the clock was set
-			a.nextRegular = now.Add(a.settings.Period)
+		a.nextPeriodic = a.nextPeriodic.Add(a.settings.Period)
+		if a.nextPeriodic.Before(now) { // the machine was suspended, or the clock was set
+			a.nextPeriodic = now.Add(a.settings.Period)
 		}
 		a.adoptPolicy(now)
 	}
@@ -234,14 +234,14 @@ func (a *Agent) execute(ctx context.Context, p Plan) Result {
 // conclude applies the outcome of a check and reports it.
 func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	s := o.Snapshot
-	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
-		a.nextRegular = until
+	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextPeriodic) {
+		a.nextPeriodic = until
 	}
 	a.forgetGarbage(ctx, o)
 	if o.Evicted != nil {
 		expect(o)
 		if o.OthersWait {
-			a.nextRegular = s.At
+			a.nextPeriodic = s.At
 		}
 		a.checker.Spend(o)
 	}
@@ -308,7 +308,7 @@ func (a *Agent) endWaits(s *signals.Snapshot) {
 		a.reporter.Report(a.reclaimDone(e, s, why))
 		a.inflight[i] = nil
 		if why != inflight.Recovered && s.Kind == signals.Early {
-			a.nextRegular = s.At
+			a.nextPeriodic = s.At
 		}
 	}
 }

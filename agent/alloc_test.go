@@ -39,18 +39,18 @@ func steadyAgent(tb testing.TB, available signals.Amount) *Agent {
 	})
 }
 
-func TestExtraLooksDoNotAllocate(t *testing.T) {
-	for name, available := range map[string]signals.Amount{"room": 4 << 30, "crossed, not falling": 90 << 20} {
+func TestStep_EarlyCheckDoesNotAllocate(t *testing.T) {
+	for name, available := range map[string]signals.Amount{"enough memory": 4 << 30, "met, not falling": 90 << 20} {
 		t.Run(name, func(t *testing.T) {
 			a := steadyAgent(t, available)
 			now := time.Now()
-			a.nextRegular = now.Add(time.Hour)
+			a.nextPeriodic = now.Add(time.Hour)
 			a.Step(t.Context(), now) // the first check reports the met threshold
 			if n := testing.AllocsPerRun(100, func() {
 				now = now.Add(5 * time.Millisecond)
 				a.Step(context.Background(), now)
 			}); n != 0 {
-				t.Errorf("%v allocations a look", n)
+				t.Errorf("%v allocations per check", n)
 			}
 		})
 	}
@@ -59,7 +59,7 @@ func TestExtraLooksDoNotAllocate(t *testing.T) {
 func BenchmarkStepNothingToDo(b *testing.B) {
 	a := steadyAgent(b, 4<<30)
 	now := time.Now()
-	a.nextRegular = now.Add(1e6 * time.Hour)
+	a.nextPeriodic = now.Add(1e6 * time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(5 * time.Millisecond)

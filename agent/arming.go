@@ -19,7 +19,7 @@ func (always) Check() (armed bool, why string) { return true, "" }
 // last received.
 func (a *Agent) checkArming(now time.Time) {
 	ask := a.arming.Armed
-	if !now.Before(a.nextRegular) || a.revocable() {
+	if !now.Before(a.nextPeriodic) || a.revocable() {
 		ask = a.arming.Check
 	}
 	a.setArmed(ask())
@@ -57,7 +57,7 @@ func (a *Agent) setArmed(armed bool, why string) {
 			a.inflight[i] = nil
 		}
 	}
-	a.nextRegular = a.snapshot.At // all dry-run decisions are made anew, at once
+	a.nextPeriodic = a.snapshot.At // all dry-run decisions are made anew, at once
 }
 
 // revocable reports whether a step is in flight that a disarmed agent would stop.

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/backoff"
 )
 
-// Bounds for repeated attempts on one pod, within killsForget. A pod restarted every
-// time, or does not die, must not block the next one. The same bound holds for soft evictions
-// without an answer.
+// Bounds for repeated attempts on one pod, within killsForget. A pod that is restarted
+// every time, or does not die, must not block the next one. The same bound holds for soft
+// evictions without an answer.
 const (
 	maxKills    = 3
 	killsForget = 10 * time.Minute
@@ -35,13 +36,9 @@ func (k tries) count(pod *signals.Pod, now time.Time) {
 	k[pod.UID] = tried{k[pod.UID].n + 1, now}
 }
 
-// Backoff for a pod that was given up on, because a PodDisruptionBudget never allowed its soft
-// eviction or no controller acted on it. It starts at firstRefusal and doubles up to maxRefusal.
-// Other pods are tried in the meantime.
-const (
-	firstRefusal = time.Hour
-	maxRefusal   = 24 * time.Hour
-)
+// refusalBackoff is the time without attempts on a pod whose soft eviction a PodDisruptionBudget
+// never allowed, or no controller carried out. Other pods are tried in the meantime.
+var refusalBackoff = backoff.Bounds{Min: time.Hour, Max: 24 * time.Hour}
 
 // refusals are the pods that were given up on, by UID.
 type refusals map[string]refusal
@@ -53,11 +50,7 @@ type refusal struct {
 
 // count adds a refusal and extends the backoff.
 func (r refusals) count(pod *signals.Pod, now time.Time) {
-	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= maxRefusal })
+	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= refusalBackoff.Max })
 	n := r[pod.UID].n + 1
-	wait := maxRefusal
-	if doublings := n - 1; doublings < 8 {
-		wait = min(firstRefusal<<doublings, maxRefusal)
-	}
-	r[pod.UID] = refusal{n, now.Add(wait)}
+	r[pod.UID] = refusal{n, now.Add(refusalBackoff.After(n))}
 }

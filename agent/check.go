@@ -46,7 +46,7 @@ type round struct {
 	soft       bool                 // the soft threshold had its turn
 	violations []eviction.Eviction
 	next       int  // index into the violations or the ranking
-	spared     bool // the eviction of an earlier pod was limited
+	limited    bool // the eviction of an earlier pod was limited
 }
 
 // stage is a step of a check.
@@ -143,7 +143,7 @@ func (c *Checker) limits(ctx context.Context, u *Underway) Plan {
 func (c *Checker) violation() Plan {
 	for c.next < len(c.violations) {
 		e := &c.violations[c.next]
-		if c.next++; !c.sparesAboveLimit(&c.outcome, e.Pod) {
+		if c.next++; !c.limitedViolation(&c.outcome, e.Pod) {
 			return Plan{Action: Evict, Eviction: e}
 		}
 	}
@@ -203,7 +203,7 @@ func (c *Checker) nextHard() bool {
 func (c *Checker) turnTo(v eviction.Verdict) {
 	o := &c.outcome
 	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByLimit: o.EndedByLimit}
-	c.stage, c.next, c.spared = atBlock, 0, false
+	c.stage, c.next, c.limited = atBlock, 0, false
 }
 
 // pass ends the turn of a threshold.
@@ -279,7 +279,7 @@ func (c *Checker) rank(ctx context.Context, u *Underway) Plan {
 	target := o.Verdict.Target
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
-	if c.judge(o) {
+	if c.evaluateLast(o) {
 		c.pass()
 		return Plan{}
 	}
@@ -308,14 +308,14 @@ func (c *Checker) choose() Plan {
 		if !o.mayChoose(r.Pod) {
 			continue
 		}
-		if hold := c.hold(o, r); hold.By != limiter.None {
-			if !c.spared {
-				o.spare(hold, r.Pod)
+		if limit := c.limitFor(o, r); limit.By != limiter.None {
+			if !c.limited {
+				o.noteLimit(limit, r.Pod)
 			}
-			c.spared = true
+			c.limited = true
 			continue
 		}
-		if c.spared && !c.isHog(o, r) {
+		if c.limited && !c.isHog(o, r) {
 			continue
 		}
 		if p := c.try(r.Candidate); p.Action != Wait || o.Recovered {

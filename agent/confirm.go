@@ -25,15 +25,15 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	if s.Kind != signals.Early || policy.EarlyEviction != eviction.Imminent || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
 		return false
 	}
-	doomed := a.machine.Imminent(s)
-	if doomed == 0 {
+	imminent := a.machine.Imminent(s)
+	if imminent == 0 {
 		return false
 	}
-	lasts := earliestExhaustion(s, doomed)
+	lasts := earliestExhaustion(s, imminent)
 	if lasts < eviction.KillTime+2*confirmTime {
 		return false
 	}
-	if a.confirmation.young(doomed, s) {
+	if a.confirmation.young(imminent, s) {
 		return true // the older observation is the base
 	}
 	begun := time.Now()
@@ -45,7 +45,7 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	var seen signals.Observations
 	a.checker.Observer.Observe(&seen, signals.Early)
 	for sig := range signals.All {
-		if doomed.Has(sig) && a.confirmation.confirmed(sig, &seen[sig], policy.EarlyEvictionHorizon) {
+		if imminent.Has(sig) && a.confirmation.confirmed(sig, &seen[sig], policy.EarlyEvictionHorizon) {
 			return false
 		}
 	}
@@ -54,10 +54,10 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 
 // earliestExhaustion returns the shortest time to exhaustion of the given signals, and 0 if one
 // of them is exhausted.
-func earliestExhaustion(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
+func earliestExhaustion(s *signals.Snapshot, imminent signals.Set) (lasts time.Duration) {
 	lasts = 1<<63 - 1
 	for sig := range signals.All {
-		if !doomed.Has(sig) {
+		if !imminent.Has(sig) {
 			continue
 		}
 		of, falling := s.Rates[sig].TimeToExhaustion(s.Node[sig].Headroom())
@@ -71,9 +71,9 @@ func earliestExhaustion(s *signals.Snapshot, doomed signals.Set) (lasts time.Dur
 
 // young reports whether the last observations of the given signals are too recent to derive a
 // rate from.
-func (u *confirmation) young(doomed signals.Set, s *signals.Snapshot) bool {
+func (u *confirmation) young(imminent signals.Set, s *signals.Snapshot) bool {
 	for sig := range signals.All {
-		if seen := &u.node[sig]; doomed.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
+		if seen := &u.node[sig]; imminent.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
 			return false
 		}
 	}

@@ -8,10 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Memory only seems to fall, because late counters are corrected: 95 MiB are available all the
-// time.
-func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
-	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+// Memory only seems to fall, because late counters are corrected: 95 MiB remain available.
+func TestConfirmation_NoEvictionOnLateCounters(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("pod", 1<<30-95*mib)
 		begun := time.Now().Add(time.Second)
 		w.off = func() signals.Amount {
@@ -23,15 +22,15 @@ func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
 	if got := w.evicted(); len(got) > 0 {
 		t.Errorf("evicted %v", got)
 	}
-	if w.looks[signals.Early] < 100 {
-		t.Errorf("%d extra looks: this says nothing", w.looks[signals.Early])
+	if w.checks[signals.Early] < 100 {
+		t.Errorf("%d early checks, want at least 100", w.checks[signals.Early])
 	}
 }
 
 // A real fall is confirmed, at the cost of two checks.
-func TestAFallThatIsOneIsConfirmed(t *testing.T) {
+func TestConfirmation_ConfirmsRealRate(t *testing.T) {
 	const rate = 300 * mib
-	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		hog := w.add("hog", 1<<30-300*mib)
 		hog.rate, hog.since = rate, time.Now().Add(time.Second)
 	})
@@ -40,19 +39,19 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 	}
 	// Exhaustion is imminent as soon as the threshold is met: 100 MiB last a third of a second.
 	crossed := signals.Amount(100 * mib)
-	if late := crossed - w.least; late < 0 || late > rate/1000*signals.Amount(4*eviction.MinInterval/time.Millisecond) {
-		t.Errorf("decided when %d MiB were left", w.least/mib)
+	if late := crossed - w.minAvailable; late < 0 || late > rate/1000*signals.Amount(4*eviction.MinInterval/time.Millisecond) {
+		t.Errorf("evicted with a minimum of %d MiB available", w.minAvailable/mib)
 	}
 }
 
-// The signal with imminent exhaustion is the one to confirm: memory of the pods. That of the node
-// comes first, and is short but not falling.
-func TestWhatIsDoomedIsConfirmed(t *testing.T) {
+// The signal with imminent exhaustion is confirmed: memory of the pods. That of the node comes
+// first, and is short but not falling.
+func TestConfirmation_UsesImminentSignal(t *testing.T) {
 	pods := hard()
 	pods.Signal = signals.AllocatableMemoryAvailable
 	const rate = 300 * mib
 	var seen signals.Amount
-	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), pods}, func(w *world) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), pods}, func(w *env) {
 		hog := w.add("hog", 1<<30-102*mib)
 		hog.rate, hog.since = 4*mib, time.Now()
 		begun := time.Now().Add(time.Second)
@@ -65,18 +64,18 @@ func TestWhatIsDoomedIsConfirmed(t *testing.T) {
 		}
 	})
 	if got := w.evicted(); len(got) != 1 || seen < 90*mib {
-		t.Errorf("evicted %v, when %d MiB were left", got, seen/mib)
+		t.Errorf("evicted %v with %d MiB available", got, seen/mib)
 	}
 }
 
-// If measuring the pods takes long, there is no time to measure them again.
-func TestSlowMeasurementsAreNotRepeated(t *testing.T) {
-	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+// If the measurement of the pods is slow, there is no time to repeat it.
+func TestConfirmation_SkippedAfterSlowMeasurement(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		w.measures = 80 * time.Millisecond
 		hog := w.add("hog", 1<<30-300*mib)
 		hog.rate, hog.since = 400*mib, time.Now().Add(time.Second)
 	})
-	if got := w.evicted(); len(got) != 1 || w.least < 20*mib {
-		t.Errorf("evicted %v, when %d MiB were left", got, w.least/mib)
+	if got := w.evicted(); len(got) != 1 || w.minAvailable < 20*mib {
+		t.Errorf("evicted %v with a minimum of %d MiB available", got, w.minAvailable/mib)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Decision is one line of the decision log. Amounts are in the unit of the signal (bytes, inodes,
-// PIDs), durations in milliseconds. docs/operations.md describes every key.
+// PIDs), durations in milliseconds. docs/reference/decision-log.md describes every key.
 type Decision struct {
 	Time             time.Time   `json:"time"`
 	Decision         Verb        `json:"decision"`
@@ -86,16 +86,16 @@ const maxPlaces = 10
 
 // report reports the outcome of a check, and saves the state if it may have changed.
 func (a *Agent) report(o *Outcome) {
-	verb, regular := a.verb(o), o.Snapshot.Kind == signals.Periodic
+	verb, periodic := a.verb(o), o.Snapshot.Kind == signals.Periodic
 	changed := o.Verdict.Conditions != a.logged.conditions
-	blinded := o.Verdict.Unknown != a.logged.unknown
+	unknownChanged := o.Verdict.Unknown != a.logged.unknown
 	a.logged.conditions, a.logged.unknown = o.Verdict.Conditions, o.Verdict.Unknown
 	switch {
-	case a.isReported(verb, o, regular):
+	case a.isReported(verb, o, periodic):
 		a.reporter.Report(a.decision(o, verb))
 	case changed:
 		a.reporter.Report(a.decision(o, ConditionsChanged))
-	case blinded:
+	case unknownChanged:
 		a.reporter.Report(a.decision(o, SignalsChanged))
 	}
 	a.reportPassed(o)
@@ -107,7 +107,7 @@ func (a *Agent) report(o *Outcome) {
 	case verb == Recovered: // exhaustion that was not imminent may be so soon
 		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)
 	}
-	if regular || changed || o.Acted() {
+	if periodic || changed || o.Acted() {
 		a.reporter.Save(a.machine.Save())
 	}
 	a.saveLimiter()
@@ -172,7 +172,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	case o.Evicted != nil:
 		a.describe(d, o)
 	case verb == Limited, verb == Ineffective:
-		a.describeHold(d, o)
+		a.describeLimit(d, o)
 	case verb == Blocked:
 		d.Reason = o.Blocked
 	}

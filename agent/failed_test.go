@@ -12,24 +12,24 @@ import (
 
 // The report to the API server precedes the kill, which fails for every pod. One check reports at
 // most one pod. After three attempts the next pod is tried.
-func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
-	w := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
-		w.killErr, w.killTold = errRefused, StatusReported
+func TestFailed_ReportedKillEndsCheck(t *testing.T) {
+	w := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
+		w.killErr, w.killStatus = errRefused, StatusReported
 		w.add("a", 400*mib)
 		w.add("b", 300*mib)
 		w.add("c", 290*mib)
 	})
 	var tried []string
-	for _, d := range w.told {
-		told := 0
+	for _, d := range w.reported {
+		reported := 0
 		for _, f := range d.Failed {
-			if strings.Contains(f.Reason, "the API server was told") {
+			if strings.Contains(f.Reason, "the API server has recorded") {
 				tried = append(tried, f.Pod)
-				told++
+				reported++
 			}
 		}
-		if told > 1 {
-			t.Errorf("one look told the API server of %d: %v", told, d.Failed)
+		if reported > 1 {
+			t.Errorf("one check reported %d pods to the API server: %v", reported, d.Failed)
 		}
 	}
 	if want := []string{"default/a", "default/a", "default/a", "default/b"}; !slices.Equal(tried, want) {
@@ -38,9 +38,9 @@ func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
 }
 
 // Memory is short as well, and no pod is tried for it in the same check.
-func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
-	w := liveIn(t, 9*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
-		w.killErr, w.killTold, w.disk = errRefused, StatusReported, 100*gib
+func TestFailed_ReportedKillForStorageLimitEndsCheck(t *testing.T) {
+	w := liveIn(t, 9*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *env, _ *Parts) {
+		w.killErr, w.killStatus, w.disk = errRefused, StatusReported, 100*gib
 		for _, name := range []string{"a", "b"} {
 			p := w.add(name, 490*mib)
 			p.disk = 2 * gib
@@ -48,6 +48,6 @@ func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
 		}
 	})
 	if len(w.failures()) != 1 || w.count(Failed) != 1 || len(w.evicted()) != 0 {
-		t.Errorf("told %v, failed %v", w.verbs(), w.failures())
+		t.Errorf("reported %v, failed %v", w.verbs(), w.failures())
 	}
 }

@@ -23,7 +23,7 @@ type collection struct {
 	finished chan []signals.Garbage // the kinds that ran
 	ran      []signals.Garbage
 	done     bool
-	told     bool
+	reported bool
 	cancel   context.CancelFunc
 	stale    bool // begun before the arming state changed
 	ended    time.Time
@@ -93,7 +93,7 @@ func (a *Agent) endGarbage(ran []signals.Garbage) {
 	if r.stale {
 		a.garbage.run = nil
 	}
-	a.nextRegular = time.Now()
+	a.nextPeriodic = time.Now()
 }
 
 // collectionAge is the maximum age of a result.

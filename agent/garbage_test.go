@@ -14,10 +14,10 @@ import (
 
 // One owner's pods use up the disk, and the eviction of the last one is limited. Meanwhile
 // another pod uses up the inodes of the same disk.
-func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
+func TestGarbage_LimitedThresholdDoesNotBlockOthersOfDisk(t *testing.T) {
 	thresholds := append(full(), eviction.Threshold{Signal: signals.NodefsInodesFree, Value: quantity(1000)})
 	var at time.Time
-	w := restrained(t, 5*time.Minute, limiter.Policy{OwnerBackoff: 30 * time.Minute}, thresholds, func(w *world) {
+	w := limitedRun(t, 5*time.Minute, limiter.Policy{OwnerBackoff: 30 * time.Minute}, thresholds, func(w *env) {
 		crashLoop(w, 6*gib, 0)
 		w.inodes = 100_000
 		at = time.Now().Add(3 * time.Minute)
@@ -28,18 +28,18 @@ func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 	})
 	got := w.lines(Evicted)
 	if len(got) == 0 || got[len(got)-1].Pod != "default/inodes" || got[len(got)-1].Time.Sub(at) > 15*time.Second {
-		t.Errorf("evicted %v; told %v", w.evicted(), w.verbs())
+		t.Errorf("evicted %v; reported %v", w.evicted(), w.verbs())
 	}
 	if w.count(Limited) != 1 {
-		t.Errorf("the owner's pod was told to be spared %d times", w.count(Limited))
+		t.Errorf("the limit of the owner's pod was reported %d times, want once", w.count(Limited))
 	}
 	if w.collected > 40 {
 		t.Errorf("collected %d times", w.collected)
 	}
 }
 
-// asker requests collections from an agent, each of which takes a second.
-type asker struct {
+// requester requests collections from an agent. Each takes a second.
+type requester struct {
 	*Agent
 	t     *testing.T
 	met   signals.Set
@@ -47,36 +47,36 @@ type asker struct {
 	begun [][]signals.Garbage // the kinds collected
 }
 
-// reliefs runs a story with thresholds on nodefs and imagefs.
-func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Garbage) {
+// runCollections runs a test with thresholds on nodefs and imagefs.
+func runCollections(t *testing.T, setup func(*requester)) (begun [][]signals.Garbage) {
 	t.Helper()
-	r := &asker{}
+	r := &requester{}
 	synctest.Test(t, func(t *testing.T) {
 		collector := collects(func(_ context.Context, what []signals.Garbage) {
 			r.begun = append(r.begun, what)
 			<-time.After(time.Second)
 		})
-		r.t, r.Agent = t, New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}, Collector: collector})
+		r.t, r.Agent = t, New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &env{}, Collector: collector})
 		r.see(signals.NodefsAvailable, signals.ImagefsAvailable)
-		story(r)
+		setup(r)
 	})
 	return r.begun
 }
 
 // see changes the set of met signals.
-func (r *asker) see(met ...signals.Signal) {
+func (r *requester) see(met ...signals.Signal) {
 	r.met = 0
 	for _, s := range met {
 		r.met.Add(s)
 	}
 }
 
-func (r *asker) verdict(of signals.Signal, what ...signals.Garbage) eviction.Verdict {
+func (r *requester) verdict(of signals.Signal, what ...signals.Garbage) eviction.Verdict {
 	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Garbage: what}
 }
 
 // ask reports whether a collection was done for the threshold.
-func (r *asker) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
+func (r *requester) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
 	o := Outcome{Verdict: r.verdict(of, what...)}
 	begin, _, done := r.garbage.of(&o.Verdict)
 	if begin {
@@ -88,11 +88,11 @@ func (r *asker) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
 	return done
 }
 
-func (r *asker) nodefs() bool  { return r.ask(signals.NodefsAvailable, signals.DeadContainers) }
-func (r *asker) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.UnusedImages) }
+func (r *requester) nodefs() bool  { return r.ask(signals.NodefsAvailable, signals.DeadContainers) }
+func (r *requester) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.UnusedImages) }
 
-// look ends a check, and the collection in flight, if any.
-func (r *asker) look() {
+// endCheck ends a check, and the collection in flight, if any.
+func (r *requester) endCheck() {
 	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Periodic}, r.verdict(signals.NodefsAvailable)
 	r.forgetGarbage(r.t.Context(), &r.asked)
 	r.asked = Outcome{}
@@ -102,26 +102,26 @@ func (r *asker) look() {
 
 // The collection for one filesystem is not enough for another. The next one is for both, so that
 // neither uses up the result for the other.
-func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
-	begun := reliefs(t, func(r *asker) {
+func TestGarbage_ResultNotUsedByThresholdThatNeedsMore(t *testing.T) {
+	begun := runCollections(t, func(r *requester) {
 		if r.nodefs() || r.imagefs() {
-			t.Error("done at once")
+			t.Error("a collection was done at once")
 		}
-		r.look()
+		r.endCheck()
 		for range 2 { // each of its thresholds
 			if !r.nodefs() {
-				t.Error("containers were collected")
+				t.Error("the result of collecting containers was not used")
 			}
 		}
 		if r.imagefs() {
-			t.Error("no images were collected")
+			t.Error("done without collecting images")
 		}
-		r.look()
+		r.endCheck()
 		if !r.nodefs() || !r.imagefs() || !r.ask(signals.NodefsAvailable) {
-			t.Error("both were collected")
+			t.Error("the result of collecting both was not used")
 		}
-		if r.look(); r.garbage.run != nil {
-			t.Error("its result outlives the look that has made use of it")
+		if r.endCheck(); r.garbage.run != nil {
+			t.Error("the result remained after the check that used it")
 		}
 	})
 	want := [][]signals.Garbage{{signals.DeadContainers}, {signals.DeadContainers, signals.UnusedImages}}
@@ -130,35 +130,35 @@ func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 	}
 }
 
-// The first threshold requests a collection when one for the second threshold has just ended.
-func TestReclaim_ThresholdThatComesAndGoesDoesNotDropTheReliefOfAnother(t *testing.T) {
-	reliefs(t, func(r *asker) {
+// The first threshold requests a collection right after one for the second has ended.
+func TestGarbage_FlappingThresholdDoesNotDropOtherResult(t *testing.T) {
+	runCollections(t, func(r *requester) {
 		r.imagefs()
-		r.look()
+		r.endCheck()
 		if r.nodefs() || !r.imagefs() {
-			t.Error("images were collected, and no containers")
+			t.Error("the result of collecting images was not used for images alone")
 		}
-		r.look()
+		r.endCheck()
 		if !r.imagefs() {
-			t.Error("images were collected again")
+			t.Error("the result of collecting images was dropped")
 		}
 	})
 }
 
 // A collection ended with enough space for the thresholds met at its start. A threshold met since
 // then needs its own collection.
-func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
-	begun := reliefs(t, func(r *asker) {
+func TestGarbage_ResultNotUsedByThresholdMetLater(t *testing.T) {
+	begun := runCollections(t, func(r *requester) {
 		r.see(signals.NodefsAvailable)
 		r.nodefs()
-		r.look()
+		r.endCheck()
 		r.see(signals.NodefsInodesFree)
 		if r.ask(signals.NodefsInodesFree, signals.DeadContainers) {
-			t.Error("nothing was collected for inodes")
+			t.Error("done without a collection for inodes")
 		}
-		r.look()
+		r.endCheck()
 		if !r.ask(signals.NodefsInodesFree, signals.DeadContainers) {
-			t.Error("containers were collected for inodes")
+			t.Error("the result of collecting containers was not used for inodes")
 		}
 	})
 	if len(begun) != 2 {
@@ -166,23 +166,23 @@ func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
 	}
 }
 
-// After disarming during a check, no collection remains, and nothing is reported.
-func TestReclaim_DisarmingInTheLookDropsTheRelief(t *testing.T) {
-	begun := reliefs(t, func(r *asker) {
+// After disarming during a check, no collection remains and none is reported.
+func TestGarbage_DisarmingDuringCheckDropsResult(t *testing.T) {
+	begun := runCollections(t, func(r *requester) {
 		r.nodefs()
-		r.look()
+		r.endCheck()
 		r.nodefs()
 		r.imagefs()
 		r.arming = never{}
 		if r.mayAct() || r.garbage.run != nil || r.isReported(CollectingGarbage, &Outcome{Collecting: true}, true) {
-			t.Errorf("left: %+v", r.garbage.run)
+			t.Errorf("collection remains after disarming: %+v", r.garbage.run)
 		}
 		if r.nodefs() || r.garbage.run == nil {
-			t.Error("a disarmed agent measures anew")
+			t.Error("the disarmed agent did not start a new measurement")
 		}
-		r.look()
+		r.endCheck()
 		if !r.nodefs() {
-			t.Error("the relief of a disarmed agent is not for what an armed one would collect")
+			t.Error("the result of the disarmed agent was not used for the requested kinds")
 		}
 	})
 	if len(begun) != 2 || len(begun[1]) != 0 {

@@ -17,9 +17,9 @@ const (
 	maxKillWait = inflight.EscalationTimeout
 )
 
-// maxPatience is the maximum wait for the API server before a kill, if memory leaves the time. A
+// maxServerWait is the maximum wait for the API server before a kill, if memory leaves the time. A
 // kubelet may restart a pod killed before its status is written.
-const maxPatience = 2 * time.Second
+const maxServerWait = 2 * time.Second
 
 // evict ends a pod: at once for a hard eviction, beside the loop for a soft one, and not at all
 // in a disarmed agent.
@@ -86,22 +86,22 @@ func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
 		return err
 	}
 	a.kills.count(e.Pod, a.snapshot.At)
-	return fmt.Errorf("%w; the API server was told that it is evicted, and so %w", err, ErrStopChoosing)
+	return fmt.Errorf("%w; the API server has recorded the eviction, so %w", err, ErrStopChoosing)
 }
 
 // refuse returns why a pod must not be evicted now, and nil if it may be.
 func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 	if a.kills.exhausted(e.Pod, now) {
-		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", e.Pod.Key(), maxKills, killsForget)
+		return fmt.Errorf("pod %s was killed %d times within %s and still exists: the next pod is tried", e.Pod.Key(), maxKills, killsForget)
 	}
 	if e.Hard {
 		return nil
 	}
 	if a.unanswered.exhausted(e.Pod, now) {
-		return fmt.Errorf("pod %s was asked to end %d times in vain, each within %s of the time before: another one is asked", e.Pod.Key(), maxKills, killsForget)
+		return fmt.Errorf("pod %s still runs after %d soft evictions, each within %s of the previous one: the next pod is tried", e.Pod.Key(), maxKills, killsForget)
 	}
 	if until := a.refusals[e.Pod.UID].until; now.Before(until) {
-		return fmt.Errorf("pod %s was given up on, as its soft eviction was not carried out in time: it is asked for again after %s, and another one before", e.Pod.Key(), until.UTC().Format(time.RFC3339))
+		return fmt.Errorf("pod %s is skipped until %s: its soft eviction was not carried out in time", e.Pod.Key(), until.UTC().Format(time.RFC3339))
 	}
 	return a.stillEnding(now)
 }
@@ -114,12 +114,12 @@ const attendPace = eviction.MinInterval
 func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, err error) {
 	waiting, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
-	telling, hurry := context.WithTimeout(ctx, patienceFor(&a.snapshot))
-	defer hurry()
+	reporting, stopReporting := context.WithTimeout(ctx, serverWait(&a.snapshot))
+	defer stopReporting()
 	w := &a.watch
-	w.rates, w.begun, w.arming, w.hurry, w.giveUp = a.rates, time.Now(), a.arming, hurry, giveUp
+	w.rates, w.begun, w.arming, w.stopReporting, w.giveUp = a.rates, time.Now(), a.arming, stopReporting, giveUp
 	a.watcher.during(
-		func() { killed, err = victim.Immediate(ctx, telling, waiting, a.killWait(&a.snapshot)) },
+		func() { killed, err = victim.Immediate(ctx, reporting, waiting, a.killWait(&a.snapshot)) },
 		w.check)
 	a.rates = w.rates
 	return killed, err
@@ -128,13 +128,13 @@ func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, er
 // memoryWatch observes memory while the loop is busy with a kill. Until the kill has returned,
 // only the watching thread may access it.
 type memoryWatch struct {
-	observer Observer
-	snapshot signals.Snapshot
-	rates    rateEstimator
-	arming   Arming
-	begun    time.Time
-	hurry    func() // ends the wait for the API server
-	giveUp   func() // ends the wait for processes
+	observer      Observer
+	snapshot      signals.Snapshot
+	rates         rateEstimator
+	arming        Arming
+	begun         time.Time
+	stopReporting func() // ends the wait for the API server
+	giveUp        func() // ends the wait for processes
 }
 
 // check ends the wait for the API server if memory falls too fast for it, or if the agent was
@@ -145,11 +145,11 @@ func (w *memoryWatch) check(now time.Time) {
 	w.observer.Observe(&s.Node, signals.Early)
 	w.rates.note(s)
 	wait := timeToExhaustion(s) / 2
-	if patienceFor(s) < attendPace {
+	if serverWait(s) < attendPace {
 		wait = 0
 	}
 	if armed, _ := w.arming.Armed(); !armed || wait == 0 {
-		w.hurry()
+		w.stopReporting()
 	}
 	if now.Sub(w.begun) >= max(wait, minKillWait) {
 		w.giveUp()

@@ -44,25 +44,25 @@ func (c *Checker) urgent(o *Outcome) bool {
 // pauses reports whether pods need no measurement, since evictions have no effect and nothing is
 // exhausted.
 func (c *Checker) pauses(o *Outcome) bool {
-	hold := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
-	if hold.By == limiter.None || c.urgent(o) {
+	limit := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
+	if limit.By == limiter.None || c.urgent(o) {
 		return false
 	}
-	o.spare(hold, nil)
+	o.noteLimit(limit, nil)
 	return true
 }
 
-// hold returns the limit on the eviction of a pod, and the zero Limit if there is none.
-func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Limit {
+// limitFor returns the limit on the eviction of a pod, and the zero Limit if there is none.
+func (c *Checker) limitFor(o *Outcome, r *ranking.Ranked) limiter.Limit {
 	if c.Limiter == nil {
 		return limiter.Limit{}
 	}
 	urgent, now := c.urgent(o), o.Snapshot.At
-	if hold := c.Limiter.Spent(r.Pod.Namespace, urgent, now); hold.By != limiter.None {
-		return hold
+	if limit := c.Limiter.Spent(r.Pod.Namespace, urgent, now); limit.By != limiter.None {
+		return limit
 	}
-	if hold := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != limiter.None && !(urgent && c.lasts(o, r)) {
-		return hold
+	if limit := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, now); limit.By != limiter.None && !(urgent && c.lasts(o, r)) {
+		return limit
 	}
 	if urgent {
 		return limiter.Limit{}
@@ -84,34 +84,34 @@ func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 		return false
 	}
 	sig := o.Verdict.Target.Signal
-	seen := sight(c.observed(o, sig), o.Ranking)
-	return c.Limiter.Lasts(sig, r.Key.Usage, o.Snapshot.At, &seen)
+	seen := limiterView(c.observed(o, sig), o.Ranking)
+	return c.Limiter.HasLastingEffect(sig, r.Key.Usage, o.Snapshot.At, &seen)
 }
 
-// spare notes the first limit of a choice. It covers more than one pod, unless it is that of an
+// noteLimit stores the first limit of a choice. It covers more than one pod, unless it is that of an
 // owner.
-func (o *Outcome) spare(hold limiter.Limit, pod *signals.Pod) {
-	if o.Limit, o.SparedPod = hold, nil; hold.By == limiter.Owner {
-		o.SparedPod = pod
+func (o *Outcome) noteLimit(limit limiter.Limit, pod *signals.Pod) {
+	if o.Limit, o.LimitedPod = limit, nil; limit.By == limiter.Owner {
+		o.LimitedPod = pod
 	}
 }
 
-// sparesAboveLimit reports whether the eviction of a pod above a local-storage limit is limited.
-func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
-	hold := c.Limiter.Spent(pod.Namespace, false, o.Snapshot.At)
-	if hold.By == limiter.None {
-		hold = c.Limiter.RestartLoop(pod.Owner, o.Snapshot.At)
+// limitedViolation reports whether the eviction of a pod above a local-storage limit is limited.
+func (c *Checker) limitedViolation(o *Outcome, pod *signals.Pod) bool {
+	limit := c.Limiter.Spent(pod.Namespace, false, o.Snapshot.At)
+	if limit.By == limiter.None {
+		limit = c.Limiter.RestartLoop(pod.Owner, o.Snapshot.At)
 	}
-	if hold.By == limiter.None {
+	if limit.By == limiter.None {
 		return false
 	}
-	o.spare(hold, pod)
+	o.noteLimit(limit, pod)
 	return true
 }
 
-// judge evaluates the effect of the last eviction for a condition before the next pod is chosen.
+// evaluateLast evaluates the effect of the last eviction for a condition before the next pod is chosen.
 // It reports whether evictions pause now.
-func (c *Checker) judge(o *Outcome) (held bool) {
+func (c *Checker) evaluateLast(o *Outcome) (paused bool) {
 	target := o.Verdict.Target
 	condition := target.Signal.Definition().Condition
 	last := c.Limiter.Awaiting(condition)
@@ -126,15 +126,15 @@ func (c *Checker) judge(o *Outcome) (held bool) {
 	if last.Signal != target.Signal {
 		ranked = ranking.Rank(o.Candidates, last.Signal, last.Signal.In(c.Machine.Policy().Layout).Measure)
 	}
-	seen := sight(now, ranked)
-	o.Limit = c.Limiter.Judge(condition, o.Snapshot.At, &seen)
+	seen := limiterView(now, ranked)
+	o.Limit = c.Limiter.Evaluate(condition, o.Snapshot.At, &seen)
 	o.LimitBegun = o.Limit.By != limiter.None
 	return o.LimitBegun
 }
 
-// sight returns the limiter's view of a resource.
-func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
-	s := limiter.Sight{Left: of.Available, Total: of.Capacity, Shares: make([]limiter.Share, len(ranked))}
+// limiterView returns the limiter's view of a resource.
+func limiterView(of *signals.Observation, ranked []ranking.Ranked) limiter.Observation {
+	s := limiter.Observation{Left: of.Available, Total: of.Capacity, Shares: make([]limiter.Share, len(ranked))}
 	for i := range ranked {
 		s.Shares[i] = limiter.Share{UID: ranked[i].Pod.UID, Used: ranked[i].Key.Usage, Known: !ranked[i].Key.NoStats}
 	}
@@ -157,7 +157,7 @@ func (c *Checker) Spend(o *Outcome) {
 	if !before.Known {
 		before = &o.Snapshot.Node[sig]
 	}
-	kill := limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: sight(before, o.Ranking)}
+	kill := limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking)}
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == e.Pod {
 			kill.Expected = o.Ranking[i].Key.Usage
@@ -175,18 +175,18 @@ func (o *Outcome) LimitReason() string {
 	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit, each pod is the cause itself
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
-	if o.SparedPod == nil {
+	if o.LimitedPod == nil {
 		return text
 	}
-	return o.SparedPod.Key() + ": " + text
+	return o.LimitedPod.Key() + ": " + text
 }
 
-// describeHold sets the keys of the limit and, after ineffective evictions, the consumers of
+// describeLimit sets the keys of the limit and, after ineffective evictions, the consumers of
 // memory.
-func (a *Agent) describeHold(d *Decision, o *Outcome) {
+func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
-	if o.SparedPod != nil {
-		d.Pod, d.UID = o.SparedPod.Key(), o.SparedPod.UID
+	if o.LimitedPod != nil {
+		d.Pod, d.UID = o.LimitedPod.Key(), o.LimitedPod.UID
 	}
 	if d.Decision != Ineffective || o.Limit.Condition != signals.MemoryPressure || a.consumers == nil {
 		return
@@ -212,7 +212,7 @@ func (a *Agent) evictionsPaused(now time.Time) bool {
 
 // saveLimiter saves the state of the limiter if it has changed.
 func (a *Agent) saveLimiter() {
-	if a.limiterSaved != nil && a.checker.Limiter.Moved() {
+	if a.limiterSaved != nil && a.checker.Limiter.Changed() {
 		a.limiterSaved(a.checker.Limiter.Save())
 	}
 }

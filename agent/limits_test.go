@@ -12,67 +12,67 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// restrained is live with a limiter.
-func restrained(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
+// limitedRun is live with a limiter.
+func limitedRun(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, setup func(*env)) *env {
 	t.Helper()
-	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, parts *Parts) {
-		parts.Limiter, parts.LimiterSaved, parts.Consumers = limiter.New(p), w.keep, w
-		story(w)
+	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *env, parts *Parts) {
+		parts.Limiter, parts.LimiterSaved, parts.Consumers = limiter.New(p), w.saveLimiter, w
+		setup(w)
 	})
 }
 
-// daemon takes memory outside of all pods at a rate, up to an end.
-func (w *world) daemon(rate, most signals.Amount) {
+// daemon fills memory outside of all pods at a rate, up to a maximum.
+func (w *env) daemon(rate, maxUsage signals.Amount) {
 	begun := time.Now()
 	w.outside = func() signals.Amount {
-		return min(most, signals.Amount(float64(rate)*time.Since(begun).Seconds()))
+		return min(maxUsage, signals.Amount(float64(rate)*time.Since(begun).Seconds()))
 	}
 }
 
-// The daemon takes the memory of each evicted pod. It does so slowly enough that the threshold
+// The daemon fills the memory of each evicted pod. It does so slowly enough that the threshold
 // clears in between, or fast enough for imminent exhaustion. Two pods are evicted.
-func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
+func TestIneffective_PausesAfterTwoEvictions(t *testing.T) {
 	for rate, reached := range map[signals.Amount]time.Duration{2 * mib: 6 * time.Minute, 30 * mib: 4 * time.Minute, 900 * mib: 4 * time.Minute} {
-		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
-			p := limiter.Policy{Futile: 2, FutileBackOff: 5 * time.Minute}
-			w := restrained(t, reached, p, []eviction.Threshold{hard()}, func(w *world) {
+		t.Run(fmt.Sprintf("%d MiB per second", rate/mib), func(t *testing.T) {
+			p := limiter.Policy{MaxIneffective: 2, IneffectiveBackoff: 5 * time.Minute}
+			w := limitedRun(t, reached, p, []eviction.Threshold{hard()}, func(w *env) {
 				for i := range 8 {
 					w.add(fmt.Sprintf("pod-%d", i), 50*mib)
 				}
 				w.daemon(rate, 714*mib)
 			})
 			if w.count(Ineffective) != 1 || len(w.evicted()) != 2 {
-				t.Fatalf("evicted %v, %d times found futile", w.evicted(), w.count(Ineffective))
+				t.Fatalf("evicted %v, %d times found ineffective", w.evicted(), w.count(Ineffective))
 			}
-			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Ineffective })
-			d := w.told[i]
+			i := slices.IndexFunc(w.reported, func(d *Decision) bool { return d.Decision == Ineffective })
+			d := w.reported[i]
 			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
-			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {
-				t.Errorf("kept over a restart: %+v", w.kept)
+			if len(w.saved.Conditions) != 1 || w.saved.Conditions[0].Ineffective < 2 {
+				t.Errorf("saved: %+v", w.saved)
 			}
-			if extra := w.looks[signals.Early]; rate == 900*mib && extra > 2000 {
-				t.Errorf("%d extra looks, though nobody may be evicted", extra)
+			if early := w.checks[signals.Early]; rate == 900*mib && early > 2000 {
+				t.Errorf("%d early checks while evictions pause", early)
 			}
 		})
 	}
 }
 
-func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
-	w := restrained(t, time.Minute, limiter.Policy{Futile: 1, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
+func TestIneffective_LeakingPodIsStillEvicted(t *testing.T) {
+	w := limitedRun(t, time.Minute, limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Hour}, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("small", 100*mib).Priority = -2
 		w.add("other", 100*mib).Priority = -1
 		leak := w.add("leak", 700*mib)
 		leak.rate, leak.since = 40*mib, time.Now()
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/small", "default/other", "default/leak"}) || w.count(Ineffective) != 0 {
-		t.Errorf("evicted %v, found futile %d times", got, w.count(Ineffective))
+		t.Errorf("evicted %v, found ineffective %d times", got, w.count(Ineffective))
 	}
 }
 
-func TestTheBoundIsToldOnce(t *testing.T) {
-	w := restrained(t, 3*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
+func TestQuota_ReportedOnce(t *testing.T) {
+	w := limitedRun(t, 3*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("a", 600*mib)
 		b := w.add("b", 350*mib)
 		b.rate, b.since, b.until, b.then = 30*mib, time.Now().Add(20*time.Second), time.Now().Add(39*time.Second), 940*mib
@@ -80,93 +80,93 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Fatalf("evicted %v", got)
 	}
-	if w.count(Limited) != 1 || len(w.kept.Evictions) != 1 {
-		t.Errorf("told %d times, kept %+v", w.count(Limited), w.kept)
+	if w.count(Limited) != 1 || len(w.saved.Evictions) != 1 {
+		t.Errorf("reported %d times, saved %+v", w.count(Limited), w.saved)
 	}
-	for _, d := range w.told {
+	for _, d := range w.reported {
 		if d.Decision == Limited && (d.LimitedBy != "quota" || d.Pod != "" || !strings.HasPrefix(d.Reason, "1 evictions within an hour")) {
 			t.Errorf("%+v", d)
 		}
 	}
 }
 
-// Evictions in dry run are neither counted nor judged.
-func TestRehearsedEvictionsSpendNothing(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute}
-	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, parts *Parts) {
-		parts.Limiter, parts.LimiterSaved, parts.Arming = limiter.New(p), w.keep, never{}
+// Evictions in dry run are neither counted nor evaluated.
+func TestDryRun_DoesNotCountEvictions(t *testing.T) {
+	p := limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute}
+	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, parts *Parts) {
+		parts.Limiter, parts.LimiterSaved, parts.Arming = limiter.New(p), w.saveLimiter, never{}
 		w.add("a", 950*mib).Owner = "o"
 	})
-	if n := w.count(WouldEvict); n < 3 || w.count(Limited)+w.count(Ineffective) != 0 || len(w.kept.Evictions) != 0 {
-		t.Errorf("rehearsed %d, held %d, kept %+v", n, w.count(Limited), w.kept)
+	if n := w.count(WouldEvict); n < 3 || w.count(Limited)+w.count(Ineffective) != 0 || len(w.saved.Evictions) != 0 {
+		t.Errorf("would evict %d times, limited %d times, saved %+v", n, w.count(Limited), w.saved)
 	}
 }
 
 type never struct{}
 
-func (never) Armed() (bool, string) { return false, "as the test will have it" }
-func (never) Check() (bool, string) { return false, "as the test will have it" }
+func (never) Armed() (bool, string) { return false, "disarmed by the test" }
+func (never) Check() (bool, string) { return false, "disarmed by the test" }
 
-func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute}
-	w := restrained(t, 5*time.Minute, p, []eviction.Threshold{soft()}, func(w *world) {
+func TestSoftEviction_WithdrawnIsNotCounted(t *testing.T) {
+	p := limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute}
+	w := limitedRun(t, 5*time.Minute, p, []eviction.Threshold{soft()}, func(w *env) {
 		w.ending = time.Hour
 		a := w.add("a", 800*mib)
-		a.polite, a.FromAPI, a.Owner = true, true, "o"
+		a.withdrawable, a.FromAPI, a.Owner = true, true, "o"
 		other := w.add("b", 10*mib) // ends by itself, and the threshold clears
 		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(90*time.Second), -500*mib
 	})
-	if w.count(SoftEvicting) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions)+len(w.kept.Owners[0].Evictions) != 0 {
-		t.Errorf("told %d, withdrawn %d, kept %+v", w.count(SoftEvicting), w.count(Withdrawn), w.kept)
+	if w.count(SoftEvicting) != 1 || w.count(Withdrawn) != 1 || len(w.saved.Evictions)+len(w.saved.Owners[0].Evictions) != 0 {
+		t.Errorf("requested %d, withdrawn %d, saved %+v", w.count(SoftEvicting), w.count(Withdrawn), w.saved)
 	}
 }
 
 // The soft eviction uses up its hourly quota. It is escalated for a hard threshold as soon as
 // without the quota.
-func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
+func TestSoftEviction_EscalatedAfterQuotaIsUsedUp(t *testing.T) {
 	left := map[int]int64{}
 	for _, perHour := range []int{0, 1} {
-		w := restrained(t, 3*time.Minute, limiter.Policy{PerHour: perHour}, []eviction.Threshold{soft(), hard()}, func(w *world) {
-			w.ending, w.hurries = time.Hour, 100*time.Millisecond
+		w := limitedRun(t, 3*time.Minute, limiter.Policy{PerHour: perHour}, []eviction.Threshold{soft(), hard()}, func(w *env) {
+			w.ending, w.escalatedEnd = time.Hour, 100*time.Millisecond
 			leak := w.add("leak", 800*mib)
 			leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
 		})
 		if w.count(SoftEvicting) != 1 || w.count(Escalated) != 1 {
-			t.Fatalf("%d an hour: asked %d times, hurried %d times", perHour, w.count(SoftEvicting), w.count(Escalated))
+			t.Fatalf("quota %d: requested %d times, escalated %d times", perHour, w.count(SoftEvicting), w.count(Escalated))
 		}
-		i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Escalated })
-		left[perHour] = *w.told[i].Available
+		i := slices.IndexFunc(w.reported, func(d *Decision) bool { return d.Decision == Escalated })
+		left[perHour] = *w.reported[i].Available
 	}
 	if left[1] != left[0] || left[1] < 40*mib {
-		t.Errorf("hurried with %d MiB available, and %d where there is no bound", left[1]/mib, left[0]/mib)
+		t.Errorf("escalated with %d MiB available, and with %d without a quota", left[1]/mib, left[0]/mib)
 	}
 }
 
-func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
+func TestOwnerBackoff_EvictsNoOtherPodInstead(t *testing.T) {
 	p := limiter.Policy{OwnerBackoff: 10 * time.Minute}
-	for doomed, want := range map[bool][]string{
+	for imminent, want := range map[bool][]string{
 		false: {"default/leak-0", "default/leak-1", "default/leak-2"},
 		true:  {"default/leak-0", "default/leak-1", "default/leak-2", "default/leak-3"},
 	} {
-		w := restrained(t, 4*time.Minute, p, []eviction.Threshold{hard()}, func(w *world) {
-			w.add("bystander", 300*mib).MemoryRequest = signals.Quantity{Value: 400 * mib}
+		w := limitedRun(t, 4*time.Minute, p, []eviction.Threshold{hard()}, func(w *env) {
+			w.add("calm", 300*mib).MemoryRequest = signals.Quantity{Value: 400 * mib}
 			for i := range 4 { // one after the other, each filling the rest
 				leak := w.add(fmt.Sprintf("leak-%d", i), 0)
 				leak.Owner, leak.Priority = "rs", int32(i)
 				leak.rate, leak.since = 100*mib, time.Now().Add(time.Duration(i)*30*time.Second)
 				leak.until, leak.then = leak.since.Add(6400*time.Millisecond), 640*mib
-				if i == 3 && doomed {
+				if i == 3 && imminent {
 					leak.rate, leak.until = 900*mib, time.Time{}
 				}
 			}
 		})
 		if got := w.evicted(); !slices.Equal(got, want) {
-			t.Errorf("doomed: %v: evicted %v", doomed, got)
+			t.Errorf("imminent %v: evicted %v", imminent, got)
 		}
-		if n := w.count(Limited); !doomed && n != 1 {
-			t.Errorf("told %d times that it is spared", n)
+		if n := w.count(Limited); !imminent && n != 1 {
+			t.Errorf("reported the limit %d times, want once", n)
 		}
-		for _, d := range w.told {
+		for _, d := range w.reported {
 			if d.Decision == Limited && (d.LimitedBy != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Reason, "no pod behind it exceeds its request")) {
 				t.Errorf("%+v", d)
 			}

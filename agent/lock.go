@@ -47,10 +47,10 @@ func ProtectFromOOM() error {
 // protected reports whether the present score is at most that of node-critical pods.
 func protected() bool {
 	text, err := os.ReadFile(ownScore)
-	return err == nil && takenLast(string(text))
+	return err == nil && killedLast(string(text))
 }
 
-func takenLast(text string) bool {
+func killedLast(text string) bool {
 	score, err := strconv.Atoi(strings.TrimSpace(text))
 	return err == nil && score <= nodeCritical
 }

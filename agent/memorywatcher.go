@@ -13,7 +13,7 @@ import (
 // class. Beside 16,000 exiting processes that took 0.6 s.
 type memoryWatcher struct {
 	begin, end, done event
-	look             func(now time.Time) // set before begin; nil ends the thread
+	check            func(now time.Time) // set before begin; nil ends the thread
 }
 
 // newMemoryWatcher starts a watcher on its own thread, with priority over the given one.
@@ -35,23 +35,23 @@ func newMemoryWatcher(thread *Thread) (*memoryWatcher, error) {
 func (l *memoryWatcher) run(thread *Thread) {
 	thread.Hurry()
 	defer thread.Rest()
-	for l.begin.wait(-1); l.look != nil; l.begin.wait(-1) {
+	for l.begin.wait(-1); l.check != nil; l.begin.wait(-1) {
 		for !l.end.wait(attendPace) {
-			l.look(time.Now())
+			l.check(time.Now())
 		}
 		l.done.ring()
 	}
 	l.done.ring()
 }
 
-// during calls f, and look every [attendPace] until f has returned. The two run concurrently and
-// must share no unprotected data. Without a watcher a goroutine calls look.
-func (l *memoryWatcher) during(f func(), look func(now time.Time)) {
+// during calls f, and check every [attendPace] until f has returned. The two run concurrently and
+// must share no unprotected data. Without a watcher a goroutine calls check.
+func (l *memoryWatcher) during(f func(), check func(now time.Time)) {
 	if l == nil {
-		runBeside(f, look)
+		runBeside(f, check)
 		return
 	}
-	l.look = look
+	l.check = check
 	l.begin.ring()
 	f()
 	l.end.ring()
@@ -59,7 +59,7 @@ func (l *memoryWatcher) during(f func(), look func(now time.Time)) {
 }
 
 // runBeside implements during with a goroutine.
-func runBeside(f func(), look func(now time.Time)) {
+func runBeside(f func(), check func(now time.Time)) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -70,7 +70,7 @@ func runBeside(f func(), look func(now time.Time)) {
 			case <-over:
 				return
 			case now := <-tick.C:
-				look(now)
+				check(now)
 			}
 		}
 	}()
@@ -84,7 +84,7 @@ func (l *memoryWatcher) Close() {
 	if l == nil {
 		return
 	}
-	l.look = nil
+	l.check = nil
 	l.begin.ring()
 	l.done.wait(-1)
 	l.closeEvents()

@@ -6,7 +6,7 @@ import (
 )
 
 // With a prepared thread, with one without real-time permission, and without a thread.
-func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
+func TestMemoryWatcher_ChecksUntilWorkIsDone(t *testing.T) {
 	granted, _ := TakeThread() // without permission it is tested as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -16,30 +16,30 @@ func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
 			}
 			defer l.Close()
 			for range 3 {
-				tryLookout(t, l)
+				tryMemoryWatcher(t, l)
 			}
 		})
 	}
-	t.Run("none", func(t *testing.T) { tryLookout(t, nil) })
+	t.Run("none", func(t *testing.T) { tryMemoryWatcher(t, nil) })
 }
 
-// tryLookout runs work that ends with the third check, and fails on any check after it.
-func tryLookout(t *testing.T, l *memoryWatcher) {
+// tryMemoryWatcher runs work that ends with the third check, and fails on any check after it.
+func tryMemoryWatcher(t *testing.T, l *memoryWatcher) {
 	t.Helper()
-	looks, third := 0, make(chan struct{})
+	checks, third := 0, make(chan struct{})
 	before := time.Now()
 	l.during(func() { <-third }, func(now time.Time) {
 		if now.Before(before) {
-			t.Errorf("a look at %v after one at %v", now, before)
+			t.Errorf("a check at %v after one at %v", now, before)
 		}
 		before = now
-		if looks++; looks == 3 {
+		if checks++; checks == 3 {
 			close(third)
 		}
 	})
-	after := looks
+	after := checks
 	l.during(func() {}, func(time.Time) {})
-	if looks != after || looks < 3 {
-		t.Errorf("%d looks, %d when the work was done", looks, after)
+	if checks != after || checks < 3 {
+		t.Errorf("%d checks, %d when the work was done", checks, after)
 	}
 }

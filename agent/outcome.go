@@ -26,10 +26,10 @@ type Outcome struct {
 	Killed       *Killed            // progress so far
 	DryRun       bool               // nothing was done: the agent is disarmed
 	Failed       []Failure
-	// Limit is why the eviction of the first eligible pod is limited. SparedPod is that pod, or
+	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit
-	SparedPod  *signals.Pod
+	LimitedPod *signals.Pod
 	LimitBegun bool
 	// Passed are the outcomes of other hard targets without a possible step.
 	Passed []Outcome

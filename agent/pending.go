@@ -14,8 +14,8 @@ const (
 	maxWait    = 20 * time.Second // since the threshold was observed to be met
 )
 
-// deletedHold is why deleted pods block the action for a threshold.
-const deletedHold = "pods being deleted hold the shortage: each is waited for during its grace period, at most 30s"
+// deletedBlock is why deleted pods block the action for a threshold.
+const deletedBlock = "pods that are being deleted hold what is short: each has its grace period, at most 30s"
 
 // deletions are the pods with a deletionTimestamp.
 type deletions struct {
@@ -61,7 +61,7 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(c.observed(o, target.Signal))
 	c.deleted.note(o.Candidates, now)
-	var expected, counted, most signals.Amount
+	var expected, counted, largest signals.Amount
 	end := now.Add(maxPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
@@ -80,8 +80,8 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 				end = until
 			}
 		}
-		if !protected && r.Key.Usage > most {
-			first, most = &r.Candidate, r.Key.Usage
+		if !protected && r.Key.Usage > largest {
+			first, largest = &r.Candidate, r.Key.Usage
 		}
 	}
 	late := counted <= 0 || counted < missing
@@ -94,7 +94,7 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 	if before := c.deleted.until; before.IsZero() || end.Before(before) {
 		c.deleted.until = end
 	}
-	return nil, deletedHold
+	return nil, deletedBlock
 }
 
 // pressing reports whether there is no time to wait for memory that is being freed.
@@ -103,16 +103,16 @@ func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
 		s.Rates[t.Signal].Within(s.Node[t.Signal].Headroom(), c.Machine.Policy().EarlyEvictionHorizon)
 }
 
-// patienceFor returns the maximum wait for the API server before a kill: half the time to
-// exhaustion beyond the kill itself. Memory that does not fall leaves the full maxPatience.
+// serverWait returns the maximum wait for the API server before a kill: half the time to
+// exhaustion beyond the kill itself. Memory that does not fall leaves the full maxServerWait.
 // Exhausted memory leaves none.
-func patienceFor(s *signals.Snapshot) time.Duration {
+func serverWait(s *signals.Snapshot) time.Duration {
 	for sig := range signals.All {
 		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Headroom() <= 0 {
 			return 0 // an exhausted signal does not fall any more
 		}
 	}
-	return max(min(maxPatience, (timeToExhaustion(s)-eviction.KillTime)/2), 0)
+	return max(min(maxServerWait, (timeToExhaustion(s)-eviction.KillTime)/2), 0)
 }
 
 // timeToExhaustion returns the time to exhaustion of memory, of the node or of allocatable, at

@@ -69,7 +69,7 @@ type Collector interface {
 
 // ErrStopChoosing ends the choice of a check. Either the next pods would fail for the same
 // reason, or the attempt has had an effect that must not be repeated for further pods.
-var ErrStopChoosing = errors.New("nobody else is tried in this look")
+var ErrStopChoosing = errors.New("no further pod is evicted in this check")
 
 func endsChoice(err error) bool { return errors.Is(err, ErrStopChoosing) }
 
@@ -81,10 +81,10 @@ type Victims interface {
 // Victim is a pod to be evicted: all its processes, and its status in the API server. Immediate
 // and Graceful return when the processes are gone, or when ctx ends.
 type Victim interface {
-	// Immediate reports the eviction to the API server, waiting until telling ends. Then it sends
+	// Immediate reports the eviction to the API server, waiting until reporting ends. Then it sends
 	// SIGKILL, and waits for the processes until wait has passed or waiting ends. A pod is killed
 	// after a successful report even if ctx is cancelled.
-	Immediate(ctx, telling, waiting context.Context, wait time.Duration) (Killed, error)
+	Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (Killed, error)
 	// Graceful ends the pod within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
 	// Finish sends SIGKILL while an escalated Graceful still runs. Graceful stays responsible for

@@ -23,7 +23,7 @@ func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 	return s.Rates[signals.MemoryAvailable].PerSecond() / mib
 }
 
-func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
+func TestRateEstimator_OngoingFallOnly(t *testing.T) {
 	var steady, ended, begun, bursts []signals.Amount
 	for i := range signals.Amount(40) {
 		steady = append(steady, 400-i*5) // 1000 MiB per second
@@ -32,22 +32,22 @@ func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
 		bursts = append(bursts, 400-(i/4)*20) // 20 MiB every 20 ms
 	}
 	for _, c := range []struct {
-		name        string
-		left        []signals.Amount
-		least, most float64
+		name             string
+		left             []signals.Amount
+		minRate, maxRate float64
 	}{
-		{"a steady fall", steady, 999, 1001},
-		{"a fall that has ended 45 ms ago", ended, 0, 0},
-		{"a fall that has begun 45 ms ago is known by its part of the window", begun, 400, 500},
-		{"bursts are evened out", bursts, 700, 1001},
+		{"steady fall", steady, 999, 1001},
+		{"fall ended 45 ms ago", ended, 0, 0},
+		{"fall begun 45 ms ago", begun, 400, 500},
+		{"bursts", bursts, 700, 1001},
 	} {
-		if rate := rateAfter(t, c.left...); rate < c.least || rate > c.most {
-			t.Errorf("%s: %.0f MiB a second, want %.0f to %.0f", c.name, rate, c.least, c.most)
+		if rate := rateAfter(t, c.left...); rate < c.minRate || rate > c.maxRate {
+			t.Errorf("%s: %.0f MiB per second, want %.0f to %.0f", c.name, rate, c.minRate, c.maxRate)
 		}
 	}
 }
 
-func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
+func TestRateEstimator_DelayDoesNotIncreaseRate(t *testing.T) {
 	var f rateEstimator
 	var s signals.Snapshot
 	at := time.Unix(1000, 0)
@@ -62,6 +62,6 @@ func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
 		f.note(&s)
 	}
 	if rate := s.Rates[signals.MemoryAvailable].PerSecond() / mib; rate < 999 || rate > 1001 {
-		t.Errorf("%.0f MiB a second, want 1000", rate)
+		t.Errorf("%.0f MiB per second, want 1000", rate)
 	}
 }

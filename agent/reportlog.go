@@ -24,14 +24,14 @@ type reportLog struct {
 type block struct {
 	kind      int // 0: none
 	threshold *eviction.Threshold
-	hold      limiter.Limit
+	limit     limiter.Limit
 	reason    string
 }
 
 // The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
 const (
 	standBlock = iota + int(eviction.Act) + 1
-	holdBlock
+	limitBlock
 	failedBlock
 	blockKinds
 )
@@ -48,7 +48,7 @@ func (a *Agent) isNewReason(b block) bool {
 			about = i
 		}
 	}
-	b.hold.N = 0 // limits are distinguished by their end
+	b.limit.N = 0 // limits are distinguished by their end
 	last := &a.logged.blocks[about][b.kind]
 	before := *last
 	*last = b
@@ -67,22 +67,22 @@ func (a *Agent) reportPassed(o *Outcome) {
 
 // isReported reports whether an outcome is logged. A met threshold without action is logged once
 // per reason, until a periodic check finds no threshold met.
-func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
+func (a *Agent) isReported(verb Verb, o *Outcome, periodic bool) bool {
 	policy := a.machine.Policy()
 	switch verb {
 	case Nothing:
-		if regular {
+		if periodic {
 			clear(a.logged.blocks)
 		}
-		return a.settings.LogChecks && regular
+		return a.settings.LogChecks && periodic
 	case Pending:
 		return a.isNewReason(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
 	case Blocked:
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
 	case Limited, Ineffective:
-		return a.isNewReason(block{kind: holdBlock, threshold: o.Verdict.Target, hold: o.Limit})
+		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold
-		if !regular && a.snapshot.At.Sub(a.logged.recovered) < unknownPace {
+		if !periodic && a.snapshot.At.Sub(a.logged.recovered) < unknownPace {
 			return false
 		}
 		a.logged.recovered = a.snapshot.At
@@ -91,14 +91,14 @@ func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 		if r == nil { // dropped in the same check, on disarming or for an eviction
 			return false
 		}
-		told := r.told
-		r.told = true
-		return !told
+		reported := r.reported
+		r.reported = true
+		return !reported
 	case Failed:
 		if len(o.Failed) == 0 {
 			return a.isNewReason(block{kind: failedBlock, threshold: o.Verdict.Target})
 		}
-		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
+		return periodic || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
 	case Evicted, SoftEvicting, WouldEvict: // later blocks are reported anew
 		for s := range a.logged.blocks {
 			a.logged.blocks[s][standBlock], a.logged.blocks[s][failedBlock] = block{}, block{}

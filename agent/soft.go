@@ -124,7 +124,7 @@ func (a *Agent) stillEnding(now time.Time) error {
 	if !now.Before(until) {
 		return nil
 	}
-	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet, which is waited for for another %s: %w",
+	return fmt.Errorf("end pod %s after its escalated soft eviction: it has not exited; waiting for another %s: %w",
 		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrStopChoosing)
 }
 

@@ -25,11 +25,11 @@ const stallWakes = signals.ByStall | signals.ByLimit | signals.ByOOM
 
 // stallReports stores the last report of stalls.
 type stallReports struct {
-	port  Stalls
-	asked time.Time
-	told  time.Time
-	names string // of the pods
-	own   bool   // the pods' own limits explained it
+	port     Stalls
+	asked    time.Time
+	reported time.Time
+	names    string // of the pods
+	own      bool   // the pods' own limits explained it
 }
 
 // reportStalls reports the pods that wait for memory, after a check that a stall has woken and
@@ -52,10 +52,10 @@ func (a *Agent) reportStalls(o *Outcome) {
 	// A stall without explanation in the last report may have one now: its pod may have met its
 	// own limit later.
 	own := found[0].Own()
-	if names == a.stalls.names && (a.stalls.own || !own) && s.At.Sub(a.stalls.told) < stallsRepeat {
+	if names == a.stalls.names && (a.stalls.own || !own) && s.At.Sub(a.stalls.reported) < stallsRepeat {
 		return
 	}
-	a.stalls.names, a.stalls.own, a.stalls.told = names, own, s.At
+	a.stalls.names, a.stalls.own, a.stalls.reported = names, own, s.At
 	d := a.decision(o, Stalled)
 	d.Reason = a.whyStalled(found, s)
 	for i := range found[:min(len(found), maxPlaces)] {
@@ -105,7 +105,7 @@ func reasonOf(s *signals.Stall) string {
 		parts = append(parts, "limit "+signals.Format(signals.Amount(s.Limit), signals.UnitBytes))
 	}
 	if s.Throttled > 0 {
-		parts = append(parts, fmt.Sprintf("held back by its CPU quota for %s", s.Throttled.Round(time.Millisecond)))
+		parts = append(parts, fmt.Sprintf("throttled by its CPU quota for %s", s.Throttled.Round(time.Millisecond)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -31,7 +31,7 @@ const restTime = 20 * time.Millisecond
 // the agent is real time.
 type Thread struct {
 	realtime, ordinary *unix.SchedAttr // nil: not permitted
-	held               bool
+	locked             bool
 }
 
 // TakeThread tests the real-time permissions of the agent. All threads, present and future, get
@@ -54,7 +54,7 @@ func TakeThread() (*Thread, error) {
 	}
 	if err != nil {
 		t.realtime = nil
-		return t, errors.Join(fmt.Errorf("SCHED_RR for the looking thread: %w", err), niced)
+		return t, errors.Join(fmt.Errorf("set SCHED_RR for the checking thread: %w", err), niced)
 	}
 	return t, niced
 }
@@ -76,21 +76,21 @@ func nice() error {
 
 // Hurry switches to the real-time class, before a check.
 func (t *Thread) Hurry() {
-	if t == nil || t.held || t.realtime == nil {
+	if t == nil || t.locked || t.realtime == nil {
 		return
 	}
 	runtime.LockOSThread()
-	t.held = true
+	t.locked = true
 	setClass(t.realtime)
 }
 
 // Rest releases the thread, before a long wait.
 func (t *Thread) Rest() {
-	if t == nil || !t.held {
+	if t == nil || !t.locked {
 		return
 	}
 	setClass(t.ordinary)
-	t.held = false
+	t.locked = false
 	runtime.UnlockOSThread()
 }
 

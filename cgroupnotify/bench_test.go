@@ -21,7 +21,7 @@ func benchNotifier(b *testing.B) (*sandbox.Node, *Notifier, *cgroup.Memory) {
 	return box, open(b, Options{Hierarchy: h, NodeCgroup: box.Path()}), m
 }
 
-func lookAt(b *testing.B, m *cgroup.Memory) (o signals.Observations) {
+func observe(b *testing.B, m *cgroup.Memory) (o signals.Observations) {
 	u, err := m.Read()
 	if err != nil {
 		b.Fatal(err)
@@ -35,7 +35,7 @@ func lookAt(b *testing.B, m *cgroup.Memory) (o signals.Observations) {
 // kubepods.
 func BenchmarkFollow(b *testing.B) {
 	_, n, m := benchNotifier(b)
-	node := lookAt(b, m)
+	node := observe(b, m)
 	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: 100 * mib}, {Signal: signals.MemoryAvailable, At: 200 * mib},
 		{Signal: signals.AllocatableMemoryAvailable, At: 100 * mib}}
 	n.Follow(&node, lines)
@@ -51,7 +51,7 @@ func BenchmarkFollow(b *testing.B) {
 func BenchmarkArm(b *testing.B) {
 	onV1(b)
 	_, n, m := benchNotifier(b)
-	node := lookAt(b, m)
+	node := observe(b, m)
 	var follow time.Duration
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -76,15 +76,15 @@ func BenchmarkWakeWait(b *testing.B) {
 // BenchmarkWakeFromBeside measures a wake by another goroutine.
 func BenchmarkWakeFromBeside(b *testing.B) {
 	n := open(b, Options{Hierarchy: hierarchy(b)})
-	ask := make(chan struct{})
+	requests := make(chan struct{})
 	go func() {
-		for range ask {
+		for range requests {
 			n.Wake()
 		}
 	}()
-	defer close(ask)
+	defer close(requests)
 	for b.Loop() {
-		ask <- struct{}{}
+		requests <- struct{}{}
 		n.Wait(time.Now().Add(time.Minute))
 	}
 }

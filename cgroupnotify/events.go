@@ -23,16 +23,16 @@ type events struct {
 
 // eventsFile is one of the two files.
 type eventsFile struct {
-	pace pace
-	ear  *handler // nil: not open
-	was  cgroup.MemoryEvents
+	pace    pace
+	handler *handler // nil: not open
+	was     cgroup.MemoryEvents
 }
 
 func newEvents(c *watched) *events {
 	return &events{c: c, source: c.n.source(MemoryEvents, c.where), local: eventsFile{pace: near}, all: eventsFile{pace: far}}
 }
 
-func (e *events) told() *Source { return e.source }
+func (e *events) entry() *Source { return e.source }
 
 // open opens both files and reads them once, because an unread file counts as changed.
 func (e *events) open() error {
@@ -58,14 +58,14 @@ func (e *events) openFile(f *eventsFile, name string) error {
 		_ = unix.Close(fd)
 		return err
 	}
-	f.ear, err = e.c.n.set.add(e, fd, &f.pace, unix.EPOLLPRI)
+	f.handler, err = e.c.n.set.add(e, fd, &f.pace, unix.EPOLLPRI)
 	return err
 }
 
 func (e *events) close() {
 	for _, f := range []*eventsFile{&e.local, &e.all} {
-		e.c.n.set.remove(f.ear)
-		f.ear = nil
+		e.c.n.set.remove(f.handler)
+		f.handler = nil
 	}
 }
 
@@ -83,11 +83,11 @@ func (e *events) read(fd int) (cgroup.MemoryEvents, error) {
 	}
 }
 
-// hear reads the changed file. The cgroup's own events are counted in both files, so they wake
+// handle reads the changed file. The cgroup's own events are counted in both files, so they wake
 // at most twice.
-func (e *events) hear(fd int, _ uint32) (signals.Wakes, error) {
+func (e *events) handle(fd int, _ uint32) (signals.Wakes, error) {
 	f := &e.all
-	if e.local.ear != nil && e.local.ear.fd == fd {
+	if e.local.handler != nil && e.local.handler.fd == fd {
 		f = &e.local
 	}
 	now, err := e.read(fd)

@@ -14,68 +14,68 @@ import (
 )
 
 // nuisance is a source with a permanently ready descriptor.
-type nuisance struct {
-	err           error
-	wakes         signals.Wakes
-	heard, failed int
-	set           *set
-	ear           *handler
-	pace          pace
+type noisySource struct {
+	err             error
+	wakes           signals.Wakes
+	handled, failed int
+	set             *set
+	handler         *handler
+	pace            pace
 }
 
-func (f *nuisance) hear(int, uint32) (signals.Wakes, error) { f.heard++; return f.wakes, f.err }
-func (f *nuisance) fail(error)                              { f.failed++; f.set.remove(f.ear) }
+func (f *noisySource) handle(int, uint32) (signals.Wakes, error) { f.handled++; return f.wakes, f.err }
+func (f *noisySource) fail(error)                                { f.failed++; f.set.remove(f.handler) }
 
-// addNuisance adds a permanently ready descriptor.
-func addNuisance(t *testing.T, n *Notifier, f *nuisance) {
+// addNoisySource adds a permanently ready descriptor.
+func addNoisySource(t *testing.T, n *Notifier, f *noisySource) {
 	t.Helper()
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.set, f.pace = n.set, near
-	if f.ear, err = n.set.add(f, fd, &f.pace, unix.EPOLLIN); err != nil {
+	if f.handler, err = n.set.add(f, fd, &f.pace, unix.EPOLLIN); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAFailingSourceIsGivenUp(t *testing.T) {
+func TestNotifier_DisablesFailingSource(t *testing.T) {
 	n := open(t, withoutMachine(t))
-	f := nuisance{err: unix.EBADF}
-	addNuisance(t, n, &f)
+	f := noisySource{err: unix.EBADF}
+	addNoisySource(t, n, &f)
 	fds := descriptors(t)
 	end := time.Now().Add(100 * time.Millisecond)
 	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
-		t.Errorf("woken by %v before the time", w.Names())
+		t.Errorf("woken by %v before the deadline", w.Names())
 	}
-	if f.heard != 1 || f.failed != 1 || descriptors(t) != fds-1 {
-		t.Errorf("heard %d times, failed %d times, %d descriptors of %d", f.heard, f.failed, descriptors(t), fds)
+	if f.handled != 1 || f.failed != 1 || descriptors(t) != fds-1 {
+		t.Errorf("handled %d times, failed %d times, %d descriptors, want 1, 1 and %d", f.handled, f.failed, descriptors(t), fds-1)
 	}
 }
 
-// TestPacesBoundEverySource checks that every source wakes at most at its pace, and costs no
-// more if it causes no wake.
-func TestPacesBoundEverySource(t *testing.T) {
+// TestNotifier_LimitsSourcesToTheirPace checks that every source wakes at most at its pace, and
+// is not handled more often if it causes no wake.
+func TestNotifier_LimitsSourcesToTheirPace(t *testing.T) {
 	n := open(t, withoutMachine(t))
 	for _, wakes := range []signals.Wakes{0, signals.ByStall} {
-		f := nuisance{wakes: wakes}
+		f := noisySource{wakes: wakes}
 		begin, woken := time.Now(), 0
-		addNuisance(t, n, &f)
-		for end := begin.Add(patience); f.heard < near.burst+5 && time.Now().Before(end); {
+		addNoisySource(t, n, &f)
+		for end := begin.Add(timeout); f.handled < near.burst+5 && time.Now().Before(end); {
 			if n.Wait(time.Now().Add(near.every)) != 0 {
 				woken++
 			}
 		}
-		most := near.burst + int(time.Since(begin)/near.every)
-		if f.heard < near.burst+5 || f.heard > most || woken > f.heard {
-			t.Errorf("heard %d times, at most %d; woken %d times", f.heard, most, woken)
+		maxWakes := near.burst + int(time.Since(begin)/near.every)
+		if f.handled < near.burst+5 || f.handled > maxWakes || woken > f.handled {
+			t.Errorf("handled %d times, want %d to %d; woken %d times", f.handled, near.burst+5, maxWakes, woken)
 		}
-		n.set.remove(f.ear)
+		n.set.remove(f.handler)
 	}
 }
 
-// TestAfterTheCloseOnlyTheTimeIsLeft checks that the deadline works without epoll.
-func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
+// TestNotifier_WaitsForDeadlineAfterClose checks that the deadline works without epoll.
+func TestNotifier_WaitsForDeadlineAfterClose(t *testing.T) {
 	n, err := Open(withoutMachine(t))
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +86,11 @@ func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
 	n.Wake() // no effect
 	end := time.Now().Add(20 * time.Millisecond)
 	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
-		t.Errorf("woken by %v before the time", w.Names())
+		t.Errorf("woken by %v before the deadline", w.Names())
 	}
 }
 
-func TestWithoutPressureStallInformation(t *testing.T) {
+func TestOpen_ReportsMissingPSIOnce(t *testing.T) {
 	n := open(t, Options{Hierarchy: hierarchy(t), ProcRoot: t.TempDir()})
 	var found []Source
 	for _, s := range n.Sources() {
@@ -99,13 +99,14 @@ func TestWithoutPressureStallInformation(t *testing.T) {
 		}
 	}
 	if len(found) != 1 || found[0].Where != Machine || !strings.Contains(found[0].Err.Error(), "psi=1") {
-		t.Errorf("%v", found)
+		t.Errorf("got %v, want the machine's source only, with a remedy", found)
 	}
 }
 
-// TestAProcMountedForReadingCostsNoStalls covers a read-only mount of the host's /proc, as
-// without the host's PID namespace: no trigger can be set there. Stalls belong to no namespace.
-func TestAProcMountedForReadingCostsNoStalls(t *testing.T) {
+// TestPressure_WorksWithReadOnlyHostProc covers a read-only mount of the host's /proc, as
+// without the host's PID namespace. No trigger can be set there, but a container's own /proc has
+// the same stalls.
+func TestPressure_WorksWithReadOnlyHostProc(t *testing.T) {
 	h, dir := hierarchy(t), t.TempDir()
 	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
 		if err := unix.Mount("/proc", dir, "", flags, ""); err != nil {
@@ -124,12 +125,13 @@ func TestAProcMountedForReadingCostsNoStalls(t *testing.T) {
 	}
 }
 
-// TestWithoutDescriptors checks that missing descriptors are reported and retried.
-func TestWithoutDescriptors(t *testing.T) {
-	var told []Source
-	r := newRig(t, Options{Report: func(s Source) { told = append(told, s) }})
-	look := func() {
-		node := r.look()
+// TestNotifier_RetriesAfterLackOfDescriptors checks that missing descriptors are reported and
+// retried.
+func TestNotifier_RetriesAfterLackOfDescriptors(t *testing.T) {
+	var reports []Source
+	r := newEnv(t, Options{Report: func(s Source) { reports = append(reports, s) }})
+	check := func() {
+		node := r.observe()
 		r.retryAt = time.Time{}
 		r.Follow(&node, nil)
 	}
@@ -137,22 +139,22 @@ func TestWithoutDescriptors(t *testing.T) {
 	for _, c := range r.cgroups {
 		c.lost(unix.ENODEV)
 	}
-	look()
+	check()
 	for _, s := range r.Sources() {
 		if s.Where != Machine && (!errors.Is(s.Err, unix.EMFILE) || !strings.Contains(s.Err.Error(), "RLIMIT_NOFILE")) {
 			t.Errorf("without descriptors: %+v", s)
 		}
 	}
 	unlimit()
-	told = nil
-	look()
+	reports = nil
+	check()
 	for _, s := range r.Sources() {
 		if s.Err != nil {
 			t.Errorf("with descriptors: %+v", s)
 		}
 	}
-	if len(told) == 0 {
-		t.Error("nobody was told")
+	if len(reports) == 0 {
+		t.Error("got no report")
 	}
 }
 
@@ -171,7 +173,7 @@ func limit(t *testing.T, files uint64) (restore func()) {
 	return restore
 }
 
-func TestACgroupThatIsNotThere(t *testing.T) {
+func TestOpen_ReportsMissingCgroup(t *testing.T) {
 	o := withoutMachine(t)
 	o.NodeCgroup = "/plimsoll-nowhere"
 	n := open(t, o)
@@ -185,8 +187,8 @@ func TestACgroupThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestACloseWhileALineIsArmed checks that Close waits for a registration beside the loop.
-func TestACloseWhileALineIsArmed(t *testing.T) {
+// TestClose_WaitsForRegistration checks that Close waits for a registration beside the loop.
+func TestClose_WaitsForRegistration(t *testing.T) {
 	h := hierarchy(t)
 	box := sandbox.Make(t, "notify", 64*mib)
 	fds := descriptors(t)
@@ -198,13 +200,13 @@ func TestACloseWhileALineIsArmed(t *testing.T) {
 	node[signals.MemoryAvailable] = signals.Observed(60*mib, 64*mib, time.Now())
 	n.Follow(&node, []signals.Line{{Signal: signals.MemoryAvailable, At: 10 * mib}})
 	if err := n.Close(); err != nil || descriptors(t) > fds {
-		t.Errorf("%d descriptors became %d, %v", fds, descriptors(t), err)
+		t.Errorf("got %d descriptors, %v, want at most %d", descriptors(t), err, fds)
 	}
 }
 
-// TestTheMachineIsWatched checks that the machine itself has lines on version 1. On version 2
+// TestOpen_WatchesMachine checks that the machine itself has lines on version 1. On version 2
 // its root has no files to watch, and only kubepods is watched.
-func TestTheMachineIsWatched(t *testing.T) {
+func TestOpen_WatchesMachine(t *testing.T) {
 	h := hierarchy(t)
 	n := open(t, Options{Hierarchy: h})
 	m, err := cgroup.OpenMemory(h, "/")
@@ -232,9 +234,9 @@ func TestTheMachineIsWatched(t *testing.T) {
 	}
 	v1 := h.Version == cgroup.V1
 	if names["memory-threshold node"] != v1 || names["memory-events node"] || names["memory-oom node"] || !names["psi machine"] {
-		t.Errorf("%v", names)
+		t.Errorf("got sources %v", names)
 	}
-	if v1 && n.lines[0].lines[0].ear == nil {
+	if v1 && n.lines[0].lines[0].handler == nil {
 		t.Error("the line is not armed")
 	}
 }

@@ -15,20 +15,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	if os.Getenv(toucher) != "" {
-		touchAsTold()
+		touchOnRequest()
 	}
 	os.Exit(m.Run())
 }
 
 const mib = 1 << 20
 
-// patience bounds the waits of tests; it is no measured value.
-const patience = time.Minute
+// timeout limits the waits of tests; it is not a measured value.
+const timeout = time.Minute
 
-// rig is a notifier of a sandbox node, with the observations of that node.
-type rig struct {
+// env is a notifier of a sandbox node, with the observations of that node.
+type env struct {
 	*testing.T
 	*Notifier
 	box  *sandbox.Node
@@ -36,13 +36,13 @@ type rig struct {
 	node *cgroup.Memory
 }
 
-func newRig(t *testing.T, o Options) *rig {
+func newEnv(t *testing.T, o Options) *env {
 	t.Helper()
-	return newRigOf(t, 512*mib, o)
+	return newEnvWithMemory(t, 512*mib, o)
 }
 
 // collect reads the counters of the cgroups below the node's.
-func (r *rig) collect() {
+func (r *env) collect() {
 	r.Helper()
 	h := r.Notifier.options.Hierarchy
 	for at := r.pod.Path() + "/main"; at != r.box.Path(); at = path.Dir(at) {
@@ -57,7 +57,7 @@ func (r *rig) collect() {
 	}
 }
 
-func newRigOf(t *testing.T, memory int64, o Options) *rig {
+func newEnvWithMemory(t *testing.T, memory int64, o Options) *env {
 	t.Helper()
 	box := sandbox.Make(t, "notify", memory)
 	pod, err := box.AddPod("hog", sandbox.Burstable, "main")
@@ -71,7 +71,7 @@ func newRigOf(t *testing.T, memory int64, o Options) *rig {
 	}
 	t.Cleanup(node.Close)
 	o.Hierarchy, o.NodeCgroup = h, box.Path()
-	return &rig{t, open(t, o), box, pod, node}
+	return &env{t, open(t, o), box, pod, node}
 }
 
 // withoutMachine returns options under which stalls of this machine, caused by other programs,
@@ -113,8 +113,8 @@ func open(t testing.TB, o Options) *Notifier {
 	return n
 }
 
-// look returns a current observation of the node.
-func (r *rig) look() (o signals.Observations) {
+// observe returns a current observation of the node.
+func (r *env) observe() (o signals.Observations) {
 	r.Helper()
 	u, err := r.node.Read()
 	if err != nil {
@@ -126,9 +126,9 @@ func (r *rig) look() (o signals.Observations) {
 }
 
 // follow sets a line at an amount of available memory and waits for its registration.
-func (r *rig) follow(at signals.Amount) {
+func (r *env) follow(at signals.Amount) {
 	r.Helper()
-	node := r.look()
+	node := r.observe()
 	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: at}}
 	r.Follow(&node, lines)
 	r.arming.Wait()
@@ -138,7 +138,7 @@ func (r *rig) follow(at signals.Amount) {
 	}
 }
 
-func (r *rig) source(name, where string) Source {
+func (r *env) source(name, where string) Source {
 	r.Helper()
 	for _, s := range r.Sources() {
 		if s.Name == name && s.Where == where {
@@ -150,9 +150,9 @@ func (r *rig) source(name, where string) Source {
 }
 
 // await waits until a wake of the given kind.
-func (r *rig) await(what signals.Wakes) {
+func (r *env) await(what signals.Wakes) {
 	r.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		if r.Wait(end).Any(what) {
 			return
 		}
@@ -161,7 +161,7 @@ func (r *rig) await(what signals.Wakes) {
 }
 
 // quiet drains pending events, and reports whether none was of the given kind.
-func (r *rig) quiet(what signals.Wakes) bool {
+func (r *env) quiet(what signals.Wakes) bool {
 	return !r.Wait(time.Now()).Any(what)
 }
 
@@ -174,7 +174,7 @@ func remove(t *testing.T, dirs ...string) {
 	}
 }
 
-func TestManyWakesAreOne(t *testing.T) {
+func TestWake_CombinesRepeatedCalls(t *testing.T) {
 	n := open(t, withoutMachine(t))
 	var all sync.WaitGroup
 	for range 50 {
@@ -185,11 +185,11 @@ func TestManyWakesAreOne(t *testing.T) {
 		})
 	}
 	for woken := false; !woken; {
-		woken = n.Wait(time.Now().Add(patience)) == signals.ByRequest
+		woken = n.Wait(time.Now().Add(timeout)) == signals.ByRequest
 	}
 	all.Wait()
 	n.Wake()
-	if w := n.Wait(time.Now().Add(patience)); w != signals.ByRequest {
+	if w := n.Wait(time.Now().Add(timeout)); w != signals.ByRequest {
 		t.Fatalf("woken by %v", w.Names())
 	}
 	if w := n.Wait(time.Now()); w != 0 {
@@ -197,7 +197,7 @@ func TestManyWakesAreOne(t *testing.T) {
 	}
 	n.Wake()
 	if w := n.Wait(time.Now().Add(-time.Hour)); w != signals.ByRequest {
-		t.Errorf("a wait for the past told %v", w.Names())
+		t.Errorf("a wait until a past time returned %v", w.Names())
 	}
 }
 
@@ -210,9 +210,9 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// TestTheOOMKillerWakes checks that the OOM killer of the node wakes on both versions.
-func TestTheOOMKillerWakes(t *testing.T) {
-	r := newRigOf(t, 64*mib, Options{})
+// TestNotifier_WakesOnOOMKill checks that the OOM killer of the node wakes on both versions.
+func TestNotifier_WakesOnOOMKill(t *testing.T) {
+	r := newEnvWithMemory(t, 64*mib, Options{})
 	h := r.box.Run(t, r.pod, "main")
 	if err := h.Send("fill 100MiB"); err != nil {
 		t.Fatal(err)
@@ -220,11 +220,11 @@ func TestTheOOMKillerWakes(t *testing.T) {
 	r.await(signals.ByOOM)
 }
 
-// TestStallsWakeAtTheirPace checks that a pod thrashing at its own limit wakes as a stall, but
+// TestPressure_WakesAtItsPace checks that a pod thrashing at its own limit wakes as a stall, but
 // not a hundred times a second.
-func TestStallsWakeAtTheirPace(t *testing.T) {
-	r := newRig(t, Options{})
-	sandbox.Demand(t, "stalls are not notified of", r.source(PSI, Machine).Err)
+func TestPressure_WakesAtItsPace(t *testing.T) {
+	r := newEnv(t, Options{})
+	sandbox.Demand(t, "no notifications of stalls", r.source(PSI, Machine).Err)
 	if err := r.pod.LimitMemory(32 * mib); err != nil {
 		t.Fatal(err)
 	}
@@ -241,15 +241,15 @@ func TestStallsWakeAtTheirPace(t *testing.T) {
 		}
 	}
 	sources := len(r.Sources())
-	most := sources * (far.burst + int(time.Since(begin)/far.every))
-	if wakes > most {
-		t.Errorf("woken %d times in %v, at most %d by %d sources", wakes, time.Since(begin), most, sources)
+	maxWakes := sources * (far.burst + int(time.Since(begin)/far.every))
+	if wakes > maxWakes {
+		t.Errorf("woken %d times in %v, want at most %d by %d sources", wakes, time.Since(begin), maxWakes, sources)
 	}
 }
 
-func TestNothingIsAllocated(t *testing.T) {
-	r := newRig(t, Options{})
-	node := r.look()
+func TestNotifier_AllocatesNothing(t *testing.T) {
+	r := newEnv(t, Options{})
+	node := r.observe()
 	node[signals.AllocatableMemoryAvailable] = node[signals.MemoryAvailable]
 	lines := []signals.Line{
 		{Signal: signals.MemoryAvailable, At: 100 * mib}, {Signal: signals.MemoryAvailable, At: 200 * mib},
@@ -261,7 +261,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	for name, f := range map[string]func(){
 		"Wait":            func() { r.Wait(time.Now()) },
 		"Wait for a time": func() { r.Wait(time.Now().Add(time.Microsecond)) },
-		"Wake":            func() { r.Wake(); r.Wait(time.Now().Add(patience)) },
+		"Wake":            func() { r.Wake(); r.Wait(time.Now().Add(timeout)) },
 		"Follow":          func() { r.Follow(&node, lines) },
 		"Follow, retry":   func() { r.retryAt = time.Time{}; r.Follow(&node, lines) },
 	} {
@@ -271,10 +271,10 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// TestOpeningLeavesNothing checks that opening and closing 10 000 times, as for short-lived
+// TestNotifier_LeaksNothing checks that opening and closing 10 000 times, as for short-lived
 // cgroups, leaks nothing.
-func TestOpeningLeavesNothing(t *testing.T) {
-	r := newRig(t, Options{})
+func TestNotifier_LeaksNothing(t *testing.T) {
+	r := newEnv(t, Options{})
 	fds, goroutines := descriptors(t), runtime.NumGoroutine()
 	for _, c := range r.cgroups {
 		for _, ch := range c.channels {
@@ -290,17 +290,17 @@ func TestOpeningLeavesNothing(t *testing.T) {
 			}
 		}
 	}
-	leavesNothing(t, fds, goroutines)
+	expectNoLeaks(t, fds, goroutines)
 }
 
-// leavesNothing fails unless there are no more descriptors and goroutines than before. A goroutine
-// ends a moment after it has reported its end.
-func leavesNothing(t *testing.T, fds, goroutines int) {
+// expectNoLeaks fails if there are more descriptors or goroutines than before. It waits, because
+// a goroutine exits shortly after its last statement.
+func expectNoLeaks(t *testing.T, fds, goroutines int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
 		runtime.Gosched()
 	}
 	if f, g := descriptors(t), runtime.NumGoroutine(); f > fds || g > goroutines {
-		t.Errorf("%d descriptors and %d goroutines became %d and %d", fds, goroutines, f, g)
+		t.Errorf("got %d descriptors and %d goroutines, want at most %d and %d", f, g, fds, goroutines)
 	}
 }

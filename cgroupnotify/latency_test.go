@@ -38,16 +38,16 @@ func monotonic() int64 {
 	return now.Nano()
 }
 
-// touchAsTold touches pages for each byte it reads, and releases them before the next one,
+// touchOnRequest touches pages for each byte it reads, and releases them before the next one,
 // until the end of its input.
-func touchAsTold() {
+func touchOnRequest() {
 	at, err := shared(3)
 	if err != nil {
 		os.Exit(1)
 	}
-	order := make([]byte, 1)
+	request := make([]byte, 1)
 	for {
-		if n, _ := os.Stdin.Read(order); n == 0 {
+		if n, _ := os.Stdin.Read(request); n == 0 {
 			os.Exit(0)
 		}
 		m, err := unix.Mmap(-1, 0, touched*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -58,10 +58,10 @@ func touchAsTold() {
 			at[i] = monotonic()
 			m[i*page] = 1
 		}
-		_, _ = os.Stdout.Write(order)
-		_, _ = os.Stdin.Read(order)
+		_, _ = os.Stdout.Write(request)
+		_, _ = os.Stdin.Read(request)
 		_ = unix.Munmap(m)
-		_, _ = os.Stdout.Write(order)
+		_, _ = os.Stdout.Write(request)
 	}
 }
 
@@ -103,7 +103,7 @@ func startToucher(b *testing.B, box *sandbox.Node) *toucherRun {
 	return &toucherRun{at, in, out}
 }
 
-func (r *toucherRun) order(b *testing.B) {
+func (r *toucherRun) request(b *testing.B) {
 	if _, err := r.in.Write([]byte{'x'}); err != nil {
 		b.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func BenchmarkCrossing(b *testing.B) {
 	onV1(b)
 	box, n, m := benchNotifier(b)
 	r := startToucher(b, box)
-	for range 2 { // the first time may use fresh memory of the machine
-		r.order(b)
+	for range 2 { // the first run may use fresh memory of the machine
+		r.request(b)
 		r.done(b)
 	}
-	node := lookAt(b, m)
+	node := observe(b, m)
 	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: node[signals.MemoryAvailable].Available - touched/2*page}}
 	n.Follow(&node, lines)
 	n.arming.Wait()
@@ -137,15 +137,15 @@ func BenchmarkCrossing(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.order(b)
-		for !n.Wait(time.Now().Add(patience)).Has(signals.ByCrossing) {
+		r.request(b)
+		for !n.Wait(time.Now().Add(timeout)).Has(signals.ByCrossing) {
 		}
 		now := monotonic()
 		r.done(b)
 		took = append(took, now-r.at[(level-before)/page])
-		r.order(b)
+		r.request(b)
 		r.done(b)
-		n.Wait(time.Now().Add(3 * near.every)) // below the line again, and rested: the pace is not measured
+		n.Wait(time.Now().Add(3 * near.every)) // below the line again, and the pace permits a wake
 		n.Wait(time.Now().Add(3 * near.every))
 	}
 	slices.Sort(took)

@@ -17,16 +17,16 @@ import (
 // or the numbers are invalid.
 func levelOf(o *signals.Observation, at signals.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
 	inactive := min(u.InactiveFile, u.Usage)
-	if o.Capacity <= 0 || o.Capacity > absurd || at < 0 || at > o.Capacity || u.Usage > absurd {
+	if o.Capacity <= 0 || o.Capacity > maxMemory || at < 0 || at > o.Capacity || u.Usage > maxMemory {
 		return 0, false
 	}
 	own := uint64(o.Capacity-at) + inactive
-	return min(own, guess(u.Usage, o, at))/page*page + page, true
+	return min(own, estimate(u.Usage, o, at))/page*page + page, true
 }
 
-// guess estimates the usage at which less than at is available, without changes since the
-// check.
-func guess(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
+// estimate returns the approximate usage at which less than at is available, without changes
+// since the check.
+func estimate(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
 	left := o.Available - at
 	if left < 0 {
 		return usage - min(usage, uint64(-left))
@@ -34,8 +34,8 @@ func guess(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
 	return usage + uint64(left)
 }
 
-// absurd is an upper bound of any machine's memory, in bytes.
-const absurd = 1 << 62
+// maxMemory is an upper bound of any machine's memory, in bytes.
+const maxMemory = 1 << 62
 
 // slack limits the error of a distant level, as a fraction (1/slack) of the distance to it.
 // minSlack is the error that is always allowed, in bytes: the kernel itself checks only every

@@ -12,9 +12,9 @@ import (
 
 const page = 4096
 
-// TestTheLevelIsWhereTheLineIsCrossed checks that less than the line's amount is available from
+// TestLevelOf_ReturnsUsageOfCrossing checks that less than the line's amount is available from
 // the level on, and not below it.
-func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
+func TestLevelOf_ReturnsUsageOfCrossing(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 20))
 	for range 100_000 {
 		capacity := signals.Amount(random.Int64N(1 << 40))
@@ -41,32 +41,32 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 	}
 }
 
-// TestTheLevelIsOfTheCgroupItself checks that an allocation since the check does not move the
-// level of a cgroup.
-func TestTheLevelIsOfTheCgroupItself(t *testing.T) {
+// TestLevelOf_IgnoresAllocationSinceCheck checks that an allocation since the check does not
+// move the level of a cgroup.
+func TestLevelOf_IgnoresAllocationSinceCheck(t *testing.T) {
 	seen := signals.Observed(300<<20, 512<<20, time.Time{})
 	u := cgroup.MemoryUsage{Usage: 230 << 20, MemoryStat: cgroup.MemoryStat{InactiveFile: 10 << 20}} // 222 at the check
 	if level, ok := levelOf(&seen, 100<<20, u, page); !ok || level != 422<<20+page {
-		t.Errorf("level %d, %t", level, ok)
+		t.Errorf("got level %d, %t, want %d", level, ok, 422<<20+page)
 	}
 }
 
-func TestThereIsNoLevel(t *testing.T) {
+func TestLevelOf_RefusesInvalidNumbers(t *testing.T) {
 	for _, c := range []struct {
 		capacity, at signals.Amount
 		usage        uint64
 	}{{0, 0, 0}, {-1, -2, 0}, {100, 101, 0}, {100, -1, 0}, {math.MaxInt64, 0, 1}, {1 << 60, 0, math.MaxUint64}} {
 		o := signals.Observed(c.capacity, c.capacity, time.Time{})
 		if level, ok := levelOf(&o, c.at, cgroup.MemoryUsage{Usage: c.usage}, page); ok {
-			t.Errorf("%+v: level %d", c, level)
+			t.Errorf("%+v: got level %d, want none", c, level)
 		}
 	}
 }
 
-// TestArmedLevelsStayNear checks the error of the armed level for any change of page cache: at
-// most an eighth of the distance to the line, and one megabyte. Far from the line, a page cache
-// change of a tenth of the distance arms nothing.
-func TestArmedLevelsStayNear(t *testing.T) {
+// TestMoved_BoundsErrorOfArmedLevel checks the error of the armed level for any change of page
+// cache: at most an eighth of the distance to the line, and one megabyte. Far from the line, a
+// page cache change of a tenth of the distance arms nothing.
+func TestMoved_BoundsErrorOfArmedLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 21))
 	var armed uint64
 	for range 100_000 {
@@ -75,19 +75,19 @@ func TestArmedLevelsStayNear(t *testing.T) {
 		if moved(wanted, armed, usage) {
 			armed = wanted
 		}
-		way := wanted - usage
-		if off := distance(wanted, armed); off > max(minSlack, way/slack) {
-			t.Fatalf("%d off, with %d to go", off, way)
+		left := wanted - usage
+		if off := distance(wanted, armed); off > max(minSlack, left/slack) {
+			t.Fatalf("the armed level is %d bytes off at %d bytes from the line", off, left)
 		}
-		if moved(wanted+way/10, wanted, usage) && way/10 > minSlack {
-			t.Fatalf("armed again for %d with %d to go", way/10, way)
+		if moved(wanted+left/10, wanted, usage) && left/10 > minSlack {
+			t.Fatalf("armed again for %d bytes at %d bytes from the line", left/10, left)
 		}
 	}
 }
 
-// TestPace checks that a pace allows at most burst + t/every wakes in any time t, and exactly
-// that many for continuous requests.
-func TestPace(t *testing.T) {
+// TestPace_LimitsWakes checks that a pace allows at most burst + t/every wakes in any time t,
+// and at least a third of random requests.
+func TestPace_LimitsWakes(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 22))
 	for _, p := range []pace{near, far, {every: time.Second, burst: 1}} {
 		now := time.Unix(1e9, 0)
@@ -98,19 +98,19 @@ func TestPace(t *testing.T) {
 				now = now.Add(100 * p.every)
 			}
 			if !p.free().After(now) {
-				p.take(now)
+				p.record(now)
 				granted = append(granted, now)
 			}
 		}
 		for i := range granted {
 			for j := i; j < min(i+200, len(granted)); j++ {
-				if n, most := j-i+1, p.burst+int(granted[j].Sub(granted[i])/p.every); n > most {
-					t.Fatalf("%v: %d wakes in %v, at most %d", p.every, n, granted[j].Sub(granted[i]), most)
+				if n, maxWakes := j-i+1, p.burst+int(granted[j].Sub(granted[i])/p.every); n > maxWakes {
+					t.Fatalf("%v: %d wakes in %v, want at most %d", p.every, n, granted[j].Sub(granted[i]), maxWakes)
 				}
 			}
 		}
 		if len(granted) < 1000 {
-			t.Errorf("%v: granted %d of 3000", p.every, len(granted))
+			t.Errorf("%v: granted %d of 3000 wakes", p.every, len(granted))
 		}
 	}
 }

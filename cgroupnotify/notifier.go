@@ -125,7 +125,7 @@ func (n *Notifier) Close() error {
 }
 
 // Wake ends the current wait, or else the next one. Repeated calls count as one.
-func (n *Notifier) Wake() { n.set.ring() }
+func (n *Notifier) Wake() { n.set.wake() }
 
 // Wait waits until the deadline or a reason for a check, and returns the reasons; zero means
 // the deadline. Pending notifications are returned even if the deadline has passed.

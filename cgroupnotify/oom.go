@@ -12,17 +12,17 @@ import (
 // oom watches the OOM killer in a version 1 cgroup. It runs when the cgroup or an ancestor is
 // at its limit. At that time a pod can no longer be saved, so the notification only records it.
 type oom struct {
-	c      *watched
-	source *Source
-	pace   pace
-	ear    *handler
+	c       *watched
+	source  *Source
+	pace    pace
+	handler *handler
 }
 
 func newOOM(c *watched) *oom {
 	return &oom{c: c, source: c.n.source(OOMControl, c.where), pace: near}
 }
 
-func (o *oom) told() *Source { return o.source }
+func (o *oom) entry() *Source { return o.source }
 
 // open registers an eventfd, which takes microseconds. The eventfd is signalled at once if the
 // cgroup is at its limit already.
@@ -46,16 +46,16 @@ func (o *oom) open() error {
 		_ = unix.Close(fd)
 		return fmt.Errorf("register for OOM in %s/cgroup.event_control: %w", o.c.dir.Path(), err)
 	}
-	o.ear, err = o.c.n.set.add(o, fd, &o.pace, unix.EPOLLIN)
+	o.handler, err = o.c.n.set.add(o, fd, &o.pace, unix.EPOLLIN)
 	return err
 }
 
 func (o *oom) close() {
-	o.c.n.set.remove(o.ear)
-	o.ear = nil
+	o.c.n.set.remove(o.handler)
+	o.handler = nil
 }
 
-func (o *oom) hear(fd int, _ uint32) (signals.Wakes, error) {
+func (o *oom) handle(fd int, _ uint32) (signals.Wakes, error) {
 	if err := o.c.n.set.drain(fd); err != nil {
 		return 0, err
 	}

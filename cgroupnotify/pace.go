@@ -21,8 +21,8 @@ var (
 	far = pace{every: time.Second, burst: 2}
 )
 
-// take counts a wake.
-func (p *pace) take(now time.Time) {
+// record counts a wake.
+func (p *pace) record(now time.Time) {
 	if p.full.Before(now) {
 		p.full = now
 	}

@@ -19,11 +19,11 @@ var triggers = [...][]byte{[]byte("some 25000 500000\n"), []byte("some 100000 20
 // pressure watches stalls of the machine or of a version 2 cgroup. These include stalls of pods
 // at their own limits, so the pace is slow.
 type pressure struct {
-	n      *Notifier
-	c      *watched // nil for the machine
-	source *Source
-	pace   pace
-	ear    *handler
+	n       *Notifier
+	c       *watched // nil for the machine
+	source  *Source
+	pace    pace
+	handler *handler
 }
 
 func (n *Notifier) newMachinePressure() *pressure {
@@ -36,7 +36,7 @@ func newPressure(c *watched) *pressure {
 	return &pressure{n: c.n, c: c, source: c.n.source(PSI, c.where), pace: far}
 }
 
-func (p *pressure) told() *Source { return p.source }
+func (p *pressure) entry() *Source { return p.source }
 
 // possible reports whether the kernel has pressure stall information. If the machine's is
 // missing, so is that of all cgroups, and it is reported once.
@@ -46,7 +46,7 @@ func (p *pressure) possible() bool {
 
 // retry reopens the machine's pressure file after a lack of descriptors.
 func (p *pressure) retry() {
-	if p.source.Err != nil && p.possible() && passes(p.source.Err) {
+	if p.source.Err != nil && p.possible() && isTransient(p.source.Err) {
 		p.n.note(p.source, p.open())
 	}
 }
@@ -60,7 +60,7 @@ func (p *pressure) open() error {
 		_ = unix.Close(fd)
 		return fmt.Errorf("set a trigger for memory stalls of %s: %w", p.source.Where, err)
 	}
-	p.ear, err = p.n.set.add(p, fd, &p.pace, unix.EPOLLPRI)
+	p.handler, err = p.n.set.add(p, fd, &p.pace, unix.EPOLLPRI)
 	return err
 }
 
@@ -98,12 +98,12 @@ func trigger(fd int) (err error) {
 }
 
 func (p *pressure) close() {
-	p.n.set.remove(p.ear)
-	p.ear = nil
+	p.n.set.remove(p.handler)
+	p.handler = nil
 }
 
-// hear handles a stall. The trigger of a removed cgroup is permanently in error.
-func (p *pressure) hear(_ int, state uint32) (signals.Wakes, error) {
+// handle handles a stall. The trigger of a removed cgroup is permanently in error.
+func (p *pressure) handle(_ int, state uint32) (signals.Wakes, error) {
 	if state&unix.EPOLLERR != 0 {
 		return 0, fmt.Errorf("wait for memory stalls of %s: the trigger is gone: %w", p.source.Where, unix.ENODEV)
 	}

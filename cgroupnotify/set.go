@@ -14,10 +14,10 @@ import (
 
 // source is the owner of a descriptor in the set.
 type source interface {
-	// hear reads a descriptor that epoll reported in this state, and returns the wakes; none is
+	// handle reads a descriptor that epoll reported in this state, and returns the wakes; none is
 	// valid.
-	hear(fd int, state uint32) (signals.Wakes, error)
-	// fail handles an error of hear. It may remove descriptors of the source, and must not add
+	handle(fd int, state uint32) (signals.Wakes, error)
+	// fail handles an error of handle. It may remove descriptors of the source, and must not add
 	// any.
 	fail(err error)
 }
@@ -32,8 +32,8 @@ type handler struct {
 	armed  bool
 }
 
-// set is the descriptors of one wait: the timer, the bell for wakes by this program, and
-// handlers. All methods but ring are for one goroutine.
+// set is the descriptors of one wait: the timer, the eventfd for wakes by this program, and
+// handlers. All methods but wake are for one goroutine.
 type set struct {
 	epoll, timer int
 	file         *os.File // the epoll set in the runtime's own poller
@@ -41,11 +41,11 @@ type set struct {
 	ready        func(uintptr) bool // created once: a method value is an allocation
 	found        int
 	failure      error
-	looks        int      // of this park
-	swallowed    bool     // see park
-	bell         *os.File // an os.File, so that a ring after close has no effect
-	bellFD       int
-	ears         []*handler // by slot; nil in a free one
+	queries      int      // of this park
+	consumed     bool     // see park
+	wakeEvent    *os.File // an os.File, so that a wake after close has no effect
+	wakeFD       int
+	handlers     []*handler // by slot; nil in a free one
 
 	events [16]unix.EpollEvent // scratch, so that a wait allocates nothing
 	event  unix.EpollEvent
@@ -56,11 +56,11 @@ type set struct {
 // Slots of descriptors without a handler.
 const (
 	timerSlot = -1
-	bellSlot  = -2
+	wakeSlot  = -2
 )
 
 func openSet() (*set, error) {
-	s := &set{epoll: -1, timer: -1, bellFD: -1}
+	s := &set{epoll: -1, timer: -1, wakeFD: -1}
 	var err error
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, s.failed("epoll_create", err)
@@ -72,18 +72,18 @@ func openSet() (*set, error) {
 	if s.parked, err = s.file.SyscallConn(); err != nil {
 		return nil, s.failed("epoll in epoll", err)
 	}
-	s.ready = s.look
+	s.ready = s.collect
 	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return nil, s.failed("timerfd_create", err)
 	}
 	// Blocking, so that the file stays out of the runtime's own epoll. Neither its only reader,
 	// which reads after an event, nor a writer ever blocks.
-	if s.bellFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+	if s.wakeFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return nil, s.failed("eventfd", err)
 	}
-	s.bell = os.NewFile(uintptr(s.bellFD), "eventfd")
+	s.wakeEvent = os.NewFile(uintptr(s.wakeFD), "eventfd")
 	if err = errors.Join(s.control(unix.EPOLL_CTL_ADD, s.timer, timerSlot, unix.EPOLLIN),
-		s.control(unix.EPOLL_CTL_ADD, s.bellFD, bellSlot, unix.EPOLLIN)); err != nil {
+		s.control(unix.EPOLL_CTL_ADD, s.wakeFD, wakeSlot, unix.EPOLLIN)); err != nil {
 		return nil, s.failed("epoll_ctl", err)
 	}
 	return s, nil
@@ -96,7 +96,7 @@ func (s *set) failed(op string, err error) error {
 
 // close closes all descriptors. A later wait only waits for the deadline.
 func (s *set) close() {
-	for _, e := range s.ears {
+	for _, e := range s.handlers {
 		s.remove(e)
 	}
 	if s.timer >= 0 {
@@ -107,9 +107,9 @@ func (s *set) close() {
 		_ = s.file.Close()
 	}
 	s.epoll = -1
-	if s.bell != nil {
-		_ = s.bell.Close()
-		s.bellFD = -1
+	if s.wakeEvent != nil {
+		_ = s.wakeEvent.Close()
+		s.wakeFD = -1
 	}
 }
 
@@ -124,17 +124,17 @@ func (s *set) control(op, fd, slot int, events uint32) error {
 func (s *set) add(of source, fd int, p *pace, events uint32) (*handler, error) {
 	e := &handler{of, fd, events | unix.EPOLLONESHOT, p, true}
 	slot := 0
-	for slot < len(s.ears) && s.ears[slot] != nil {
+	for slot < len(s.handlers) && s.handlers[slot] != nil {
 		slot++
 	}
 	if err := s.control(unix.EPOLL_CTL_ADD, fd, slot, e.events); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("wait for a notification: epoll_ctl: %w", err)
 	}
-	if slot == len(s.ears) {
-		s.ears = append(s.ears, nil)
+	if slot == len(s.handlers) {
+		s.handlers = append(s.handlers, nil)
 	}
-	s.ears[slot] = e
+	s.handlers[slot] = e
 	return e, nil
 }
 
@@ -144,9 +144,9 @@ func (s *set) remove(e *handler) {
 	if e == nil || e.fd < 0 {
 		return
 	}
-	for slot := range s.ears {
-		if s.ears[slot] == e {
-			s.ears[slot] = nil
+	for slot := range s.handlers {
+		if s.handlers[slot] == e {
+			s.handlers[slot] = nil
 		}
 	}
 	_ = s.control(unix.EPOLL_CTL_DEL, e.fd, 0, 0)
@@ -154,8 +154,8 @@ func (s *set) remove(e *handler) {
 	e.fd, e.armed = -1, false
 }
 
-// ring ends the current wait, or the next one. It is safe on any goroutine.
-func (s *set) ring() { _, _ = s.bell.Write(one) }
+// wake ends the current wait, or the next one. It is safe on any goroutine.
+func (s *set) wake() { _, _ = s.wakeEvent.Write(one) }
 
 // one is the value added to an eventfd.
 var one = binary.NativeEndian.AppendUint64(nil, 1)

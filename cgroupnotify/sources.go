@@ -67,8 +67,9 @@ func (n *Notifier) publish() {
 	n.published.Store(&list)
 }
 
-// passes reports whether a failure may end without an intervention, and is therefore retried.
-func passes(err error) bool {
+// isTransient reports whether a failure may end without an intervention, and is therefore
+// retried.
+func isTransient(err error) bool {
 	return cgroup.IsGone(err) || slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC},
 		func(e error) bool { return errors.Is(err, e) })
 }

@@ -21,8 +21,8 @@ func (s *set) setTimer(left time.Duration) error {
 	return nil
 }
 
-// there calls epoll_pwait(2) without waiting, raw, and returns the number of events.
-func (s *set) there() (n int, err error) {
+// pollNow calls epoll_pwait(2) without waiting, raw, and returns the number of events.
+func (s *set) pollNow() (n int, err error) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epoll),
 		uintptr(unsafe.Pointer(&s.events[0])), uintptr(len(s.events)), 0, 0, 0)
 	if errno != 0 {

@@ -20,19 +20,19 @@ type thresholds struct {
 // line is one amount of available memory to watch. While its level moves it has two eventfds:
 // the old one is closed after the registration of the new one.
 type line struct {
-	pace  pace
-	level uint64   // of usage, in bytes
-	ear   *handler // nil: not armed
-	next  *handler // at the new level, during its registration
-	done  chan error
-	wants uint64 // the new level
+	pace      pace
+	level     uint64   // of usage, in bytes
+	handler   *handler // nil: not armed
+	next      *handler // at the new level, during its registration
+	done      chan error
+	nextLevel uint64 // the new level
 }
 
 func newThresholds(c *watched) *thresholds {
 	return &thresholds{c: c, source: c.n.source(Threshold, c.where)}
 }
 
-func (t *thresholds) told() *Source { return t.source }
+func (t *thresholds) entry() *Source { return t.source }
 
 // open tries every step of a line except the registration itself.
 func (t *thresholds) open() error {
@@ -46,13 +46,13 @@ func (t *thresholds) open() error {
 }
 
 func (t *thresholds) close() {
-	t.keep(0)
+	t.truncate(0)
 }
 
-// keep removes all lines but the first count.
-func (t *thresholds) keep(count int) {
+// truncate removes all lines but the first count.
+func (t *thresholds) truncate(count int) {
 	for i := count; i < len(t.lines); i++ {
-		t.c.n.set.remove(t.lines[i].ear)
+		t.c.n.set.remove(t.lines[i].handler)
 		t.c.n.set.remove(t.lines[i].next)
 	}
 	t.lines = t.lines[:min(count, len(t.lines))]
@@ -79,18 +79,18 @@ func (t *thresholds) follow(o *signals.Observation, lines []signals.Line) {
 		t.fail(err)
 		return
 	}
-	t.keep(count)
+	t.truncate(count)
 }
 
 // move arms a line at another level if necessary. The check alone shows whether the level may
 // have moved. The level itself is calculated from memory.stat, because memory may have changed
 // since the check.
 func (t *thresholds) move(l *line, usage uint64, o *signals.Observation, at signals.Amount) error {
-	if err := t.settle(l); err != nil || l.next != nil {
+	if err := t.finish(l); err != nil || l.next != nil {
 		return err
 	}
 	above := o.Available >= at
-	if l.ear != nil && !l.isBehind(usage, above) && !moved(guess(usage, o, at), l.level, usage) {
+	if l.handler != nil && !l.isBehind(usage, above) && !moved(estimate(usage, o, at), l.level, usage) {
 		return nil
 	}
 	u, err := t.c.memory.Read()
@@ -100,10 +100,10 @@ func (t *thresholds) move(l *line, usage uint64, o *signals.Observation, at sign
 	level, ok := levelOf(o, at, u, pageSize)
 	switch {
 	case !ok:
-		t.c.n.set.remove(l.ear)
-		l.ear = nil
+		t.c.n.set.remove(l.handler)
+		l.handler = nil
 		return nil
-	case l.ear != nil && !l.isBehind(u.Usage, above) && !moved(level, l.level, u.Usage):
+	case l.handler != nil && !l.isBehind(u.Usage, above) && !moved(level, l.level, u.Usage):
 		return nil
 	}
 	return t.arm(l, level, !above)
@@ -127,14 +127,14 @@ func (t *thresholds) arm(l *line, level uint64, below bool) error {
 		r.close()
 		return err
 	}
-	l.next, l.wants = next, level
+	l.next, l.nextLevel = next, level
 	done := l.done
 	t.c.n.arming.Go(func() { done <- r.run() })
 	return nil
 }
 
-// settle switches to the new level after its registration.
-func (t *thresholds) settle(l *line) error {
+// finish switches to the new level after its registration.
+func (t *thresholds) finish(l *line) error {
 	if l.next == nil {
 		return nil
 	}
@@ -143,15 +143,15 @@ func (t *thresholds) settle(l *line) error {
 		if err != nil {
 			return err
 		}
-		t.c.n.set.remove(l.ear)
-		l.ear, l.level, l.next = l.next, l.wants, nil
+		t.c.n.set.remove(l.handler)
+		l.handler, l.level, l.next = l.next, l.nextLevel, nil
 	default:
 	}
 	return nil
 }
 
-// hear handles a crossing in either direction; the check observes which.
-func (t *thresholds) hear(fd int, _ uint32) (signals.Wakes, error) {
+// handle handles a crossing in either direction; the check observes which.
+func (t *thresholds) handle(fd int, _ uint32) (signals.Wakes, error) {
 	if err := t.c.n.set.drain(fd); err != nil {
 		return 0, err
 	}

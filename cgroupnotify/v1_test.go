@@ -22,9 +22,9 @@ func onV1(t testing.TB) {
 	}
 }
 
-func TestACrossingWakesUpAndDown(t *testing.T) {
+func TestThresholds_WakeInBothDirections(t *testing.T) {
 	onV1(t)
-	r := newRig(t, Options{})
+	r := newEnv(t, Options{})
 	r.follow(312 * mib) // from 200 MiB on
 	h := r.box.Run(t, r.pod, "main", "fill 150MiB")
 	if !r.quiet(signals.ByCrossing) {
@@ -38,31 +38,31 @@ func TestACrossingWakesUpAndDown(t *testing.T) {
 	}
 }
 
-func TestALineThatIsCrossedAlreadyWakesAtOnce(t *testing.T) {
+func TestThresholds_WakeForCrossingBeforeRegistration(t *testing.T) {
 	onV1(t)
-	r := newRig(t, Options{})
-	before := r.look()
+	r := newEnv(t, Options{})
+	before := r.observe()
 	r.box.Run(t, r.pod, "main", "fill 250MiB")
 	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: 312 * mib}}
 	r.Follow(&before, lines) // the check preceded the fill
 	r.await(signals.ByCrossing)
-	// A crossing observed by the check needs no wake.
+	// A crossing that the check observed needs no wake.
 	r.follow(400 * mib)
 	if !r.quiet(signals.ByCrossing) {
-		t.Error("woken for what the look has seen")
+		t.Error("woken for a crossing that the check has observed")
 	}
 }
 
-// TestThresholds_RingAgainAfterALevelThatWasLow covers a level slightly below the line, due to
+// TestThresholds_RearmAfterUsagePassedLevel covers a level slightly below the line, due to
 // a decrease of usage during the registration or to later page cache. The level is armed again,
 // however near it is, and is signalled at the line.
-func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
+func TestThresholds_RearmAfterUsagePassedLevel(t *testing.T) {
 	onV1(t)
-	r := newRig(t, Options{})
+	r := newEnv(t, Options{})
 	h := r.box.Run(t, r.pod, "main", "fill 150MiB")
 	const ahead = 64 << 10 // of usage
 	follow := func() (level uint64) {
-		node := r.look()
+		node := r.observe()
 		lines := []signals.Line{{Signal: signals.MemoryAvailable, At: node[signals.MemoryAvailable].Available - ahead}}
 		for range 2 {
 			r.Follow(&node, lines)
@@ -75,7 +75,7 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if level := follow(); level <= low {
-		t.Fatalf("the level stays at %d, which usage has passed", level)
+		t.Fatalf("the level is %d after usage has passed %d", level, low)
 	}
 	r.quiet(signals.ByCrossing)
 	if _, err := h.Do(t.Context(), "fill 8MiB"); err != nil {
@@ -84,14 +84,14 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 	r.await(signals.ByCrossing)
 }
 
-// TestTheLevelMovesWithInactiveFiles checks that reclaimable page cache moves the level,
+// TestThresholds_MoveWithInactiveFile checks that reclaimable page cache moves the level,
 // because the line is an amount of available memory.
-func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
+func TestThresholds_MoveWithInactiveFile(t *testing.T) {
 	onV1(t)
-	r := newRig(t, Options{})
+	r := newEnv(t, Options{})
 	r.follow(212 * mib)
 	first := r.lines[0].lines[0].level
-	// Written once, never read, and kept until the test ends: these pages are never activated.
+	// The file is written once and never read, so its pages are never activated.
 	dir, err := os.MkdirTemp("/var/tmp", "plimsoll-") // a disk, unlike some temporary directories
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 		t.Fatalf("%v: %v", writer.Args, started.State())
 	}
 	var u cgroup.MemoryUsage
-	for end := time.Now().Add(patience); u.InactiveFile < 150*mib && time.Now().Before(end); {
+	for end := time.Now().Add(timeout); u.InactiveFile < 150*mib && time.Now().Before(end); {
 		r.collect() // else a cgroup's counters may stand still
 		if u, err = r.node.Read(); err != nil {
 			t.Fatal(err)
@@ -115,62 +115,62 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	r.follow(212 * mib)
 	second := r.lines[0].lines[0].level
 	if grew := second - first; u.InactiveFile < 150*mib || second < first || distance(grew, u.InactiveFile) > 60*mib {
-		t.Fatalf("the level went from %d to %d, with %d of inactive file", first, second, u.InactiveFile)
+		t.Fatalf("the level moved from %d to %d with %d bytes of inactive file", first, second, u.InactiveFile)
 	}
-	if a := r.look()[signals.MemoryAvailable].Available; a < 300*mib || !r.quiet(signals.ByCrossing) {
-		t.Errorf("woken by page cache, with %d available", a)
+	if a := r.observe()[signals.MemoryAvailable].Available; a < 300*mib || !r.quiet(signals.ByCrossing) {
+		t.Errorf("woken by page cache with %d bytes available", a)
 	}
 }
 
-func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
+func TestThresholds_FollowRecreatedCgroup(t *testing.T) {
 	onV1(t)
-	var told []string
+	var reports []string
 	o := withoutMachine(t)
-	o.Report = func(s Source) { told = append(told, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }
-	r := newRig(t, o)
+	o.Report = func(s Source) { reports = append(reports, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }
+	r := newEnv(t, o)
 	var node signals.Observations
-	look := func() {
-		node = r.look()
+	check := func() {
+		node = r.observe()
 		node[signals.AllocatableMemoryAvailable] = node[signals.MemoryAvailable]
 		r.retryAt = time.Time{}
 		r.Follow(&node, []signals.Line{{Signal: signals.AllocatableMemoryAvailable, At: 312 * mib}})
 		r.arming.Wait()
 	}
-	look()
-	look()
+	check()
+	check()
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"),
 		r.box.Dir("memory")+"/kubepods/burstable", r.box.Dir("memory")+"/kubepods")
-	for end := time.Now().Add(patience); len(told) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(timeout); len(reports) == 0 && time.Now().Before(end); {
 		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 { // the kernel signals from its own worker
-			t.Fatalf("woken by %v for a cgroup that is gone", w.Names())
+			t.Fatalf("woken by %v for a removed cgroup", w.Names())
 		}
 	}
 	if s := r.source(Threshold, Kubepods); s.Err == nil || !strings.Contains(s.Err.Error(), "removed") {
 		t.Errorf("%+v", s)
 	}
-	look()
+	check()
 	if err := r.pod.LimitMemory(300 * mib); err != nil { // recreates the pod
 		t.Fatal(err)
 	}
 	if _, err := r.box.AddPod("hog", sandbox.Burstable, "main"); err != nil {
 		t.Fatal(err)
 	}
-	look()
-	look()
+	check()
+	check()
 	if s := r.source(Threshold, Kubepods); s.Err != nil {
 		t.Fatal(s.Err)
 	}
 	r.box.Run(t, r.pod, "main", "fill 250MiB")
 	r.await(signals.ByCrossing)
 	want := "memory-threshold kubepods true memory-oom kubepods true"
-	if got := strings.Join(told, " "); !strings.HasSuffix(got, want) || strings.Count(got, "false") < 2 {
-		t.Errorf("told %s", got)
+	if got := strings.Join(reports, " "); !strings.HasSuffix(got, want) || strings.Count(got, "false") < 2 {
+		t.Errorf("got reports %s", got)
 	}
 }
 
-// TestArmingLeavesNothing checks that moving lines 10 000 times leaks nothing. It uses many
+// TestThresholds_LeakNothing checks that moving lines 10 000 times leaks nothing. It uses many
 // cgroups at once, because each registration waits for the kernel.
-func TestArmingLeavesNothing(t *testing.T) {
+func TestThresholds_LeakNothing(t *testing.T) {
 	onV1(t)
 	const nodes, rounds = 100, 100
 	box := sandbox.Make(t, "notify", 64*mib)
@@ -209,5 +209,5 @@ func TestArmingLeavesNothing(t *testing.T) {
 	if armed != nodes*rounds {
 		t.Errorf("armed %d times, want %d", armed, nodes*rounds)
 	}
-	leavesNothing(t, fds, goroutines)
+	expectNoLeaks(t, fds, goroutines)
 }

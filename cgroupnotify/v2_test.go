@@ -29,13 +29,12 @@ func setFile(t *testing.T, dir, file, text string) {
 	}
 }
 
-// TestALimitThatIsMetWakes checks that a limit of a watched cgroup wakes, whichever program has
-// set it.
-func TestALimitThatIsMetWakes(t *testing.T) {
+// TestEvents_WakeAtLimit checks that a limit of a watched cgroup, set by any program, wakes.
+func TestEvents_WakeAtLimit(t *testing.T) {
 	onV2(t)
 	for where, below := range map[string]string{Node: "", Kubepods: "kubepods"} {
 		t.Run(where, func(t *testing.T) {
-			r := newRig(t, Options{})
+			r := newEnv(t, Options{})
 			for _, s := range r.Sources() {
 				if s.Err != nil {
 					t.Errorf("%+v", s)
@@ -51,11 +50,11 @@ func TestALimitThatIsMetWakes(t *testing.T) {
 	}
 }
 
-// TestLimitsBelowAreDamped checks that pods at their own limits wake at a slow pace, far below
-// the rate of the kernel's events.
-func TestLimitsBelowAreDamped(t *testing.T) {
+// TestEvents_WakeSlowlyForPodsAtLimit checks that pods at their own limits wake at a slow pace,
+// far below the rate of the kernel's events.
+func TestEvents_WakeSlowlyForPodsAtLimit(t *testing.T) {
 	onV2(t)
-	r := newRig(t, Options{})
+	r := newEnv(t, Options{})
 	if err := r.pod.LimitMemory(32 * mib); err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +63,18 @@ func TestLimitsBelowAreDamped(t *testing.T) {
 	if err := h.Send("thrash 100MiB in /var/tmp for 90s"); err != nil {
 		t.Fatal(err)
 	}
-	met, wakes, most := uint64(0), 0, 0
-	for met < 5*uint64(most) || most < 10 {
+	met, wakes, maxWakes := uint64(0), 0, 0
+	for met < 5*uint64(maxWakes) || maxWakes < 10 {
 		if r.Wait(time.Now().Add(100 * time.Millisecond)).Has(signals.ByLimit) {
 			wakes++
 		}
-		met, most = timesAtLimit(t, r.pod), 2*(far.burst+int(time.Since(begin)/far.every))
-		if time.Since(begin) > patience {
-			t.Fatalf("the pod met its limit only %d times", met)
+		met, maxWakes = timesAtLimit(t, r.pod), 2*(far.burst+int(time.Since(begin)/far.every))
+		if time.Since(begin) > timeout {
+			t.Fatalf("the pod reached its limit only %d times", met)
 		}
 	}
-	if wakes == 0 || wakes > most {
-		t.Errorf("woken %d times in %v, want 1 to %d", wakes, time.Since(begin), most)
+	if wakes == 0 || wakes > maxWakes {
+		t.Errorf("woken %d times in %v, want 1 to %d", wakes, time.Since(begin), maxWakes)
 	}
 	t.Logf("%d wakes for %d events in %v", wakes, met, time.Since(begin))
 }
@@ -93,24 +92,24 @@ func timesAtLimit(t *testing.T, p *sandbox.Pod) uint64 {
 	return e.Max
 }
 
-func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
+func TestEvents_FollowRecreatedCgroup(t *testing.T) {
 	onV2(t)
-	r := newRig(t, Options{})
-	look := func() {
-		node := r.look()
+	r := newEnv(t, Options{})
+	check := func() {
+		node := r.observe()
 		r.retryAt = time.Time{}
 		r.Follow(&node, nil)
 	}
 	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
-	look()
+	check()
 	if s := r.source(MemoryEvents, Kubepods); s.Err == nil || !cgroup.IsGone(s.Err) {
 		t.Errorf("%+v", s)
 	}
 	if _, err := r.box.AddPod("hog", sandbox.Burstable, "main"); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	check()
 	for _, s := range r.Sources() {
 		if s.Err != nil {
 			t.Errorf("%+v", s)
@@ -124,16 +123,16 @@ func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
 	r.await(signals.ByLimit)
 }
 
-// TestATriggerThatIsGoneIsHeardOnce checks that the trigger of a removed cgroup is permanently
-// in error and handled once.
-func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
+// TestPressure_DisabledWithRemovedCgroup checks that the trigger of a removed cgroup, permanently
+// in error, disables the source without a wake.
+func TestPressure_DisabledWithRemovedCgroup(t *testing.T) {
 	onV2(t)
-	r := newRig(t, withoutMachine(t))
+	r := newEnv(t, withoutMachine(t))
 	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
-	for end := time.Now().Add(patience); r.source(PSI, Kubepods).Err == nil && time.Now().Before(end); {
+	for end := time.Now().Add(timeout); r.source(PSI, Kubepods).Err == nil && time.Now().Before(end); {
 		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 {
-			t.Errorf("woken by %v for a cgroup that is gone", w.Names())
+			t.Errorf("woken by %v for a removed cgroup", w.Names())
 		}
 	}
 	if s := r.source(PSI, Kubepods); s.Err == nil || !strings.Contains(s.Err.Error(), unix.ENODEV.Error()) {
@@ -141,7 +140,7 @@ func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
 	}
 }
 
-func TestWakesOf(t *testing.T) {
+func TestWakesOf_ComparesCounters(t *testing.T) {
 	was := cgroup.MemoryEvents{High: 1, Max: 2, OOM: 3, OOMKill: 4}
 	for now, want := range map[cgroup.MemoryEvents]signals.Wakes{
 		was:                                    0,

@@ -16,14 +16,14 @@ func (s *set) wait(until time.Time) (woken signals.Wakes) {
 		left := min(until.Sub(now), s.arm(now))
 		n, err := s.poll(left)
 		if err != nil {
-			s.pass(left)
+			s.waitWithoutEpoll(left)
 		}
 		for i := range s.events[:n] {
-			woken |= s.heard(&s.events[i])
+			woken |= s.dispatch(&s.events[i])
 		}
-		if s.swallowed {
-			s.swallowed = false
-			woken |= s.hearPressure()
+		if s.consumed {
+			s.consumed = false
+			woken |= s.handlePressure()
 		}
 		if woken != 0 || !time.Now().Before(until) {
 			return woken
@@ -34,13 +34,13 @@ func (s *set) wait(until time.Time) (woken signals.Wakes) {
 // arm rearms the handlers that are due by their pace, and returns the time until the next one.
 // An event missed meanwhile is reported at once.
 func (s *set) arm(now time.Time) (next time.Duration) {
-	next = longest
-	for slot, e := range s.ears {
+	next = maxWait
+	for slot, e := range s.handlers {
 		if e == nil || e.armed {
 			continue
 		}
-		if rests := e.pace.free().Sub(now); rests > 0 {
-			next = min(next, rests)
+		if wait := e.pace.free().Sub(now); wait > 0 {
+			next = min(next, wait)
 			continue
 		}
 		e.armed = true
@@ -51,8 +51,8 @@ func (s *set) arm(now time.Time) (next time.Duration) {
 	return next
 }
 
-// longest exceeds any wait.
-const longest = 1<<63 - 1
+// maxWait exceeds any wait.
+const maxWait = 1<<63 - 1
 
 // poll queries epoll once. The separate timer is exact to about 0.1 ms for any duration. The
 // timeout of epoll_pwait2 may be late by a thousandth of it, and is missing in kernels before
@@ -64,12 +64,12 @@ func (s *set) poll(left time.Duration) (n int, err error) {
 		}
 	}
 	switch {
-	case left >= restTime:
+	case left >= minParkTime:
 		return s.park()
 	case left > 0:
 		n, err = s.await()
 	default:
-		n, err = s.there()
+		n, err = s.pollNow()
 	}
 	if err == unix.EINTR { // a signal of the Go runtime
 		return 0, nil
@@ -77,71 +77,71 @@ func (s *set) poll(left time.Duration) (n int, err error) {
 	return n, err
 }
 
-// restTime is the minimum wait that uses the runtime's own poller. A thread in a system call
+// minParkTime is the minimum wait that uses the runtime's own poller. A thread in a system call
 // holds a processor of Go's scheduler, and its monitor polls until it has retaken it: 18
 // wakeups for a wait of 25 ms. A parked goroutine costs one wakeup, but any thread of the
 // program may run it afterwards.
-const restTime = 20 * time.Millisecond
+const minParkTime = 20 * time.Millisecond
 
 // park waits for the set in the runtime's poller. That poller queries the set for events, and a
 // query consumes the event of a pressure trigger. So a wakeup without an event means a stall.
 func (s *set) park() (n int, err error) {
-	s.looks = 0
+	s.queries = 0
 	if err := s.parked.Read(s.ready); err != nil {
 		return 0, err
 	}
 	return s.found, s.failure
 }
 
-// look collects the events, and reports whether there were any.
-func (s *set) look(uintptr) bool {
-	if s.found, s.failure = s.there(); s.failure == unix.EINTR {
+// collect gets the pending events, and reports whether there were any.
+func (s *set) collect(uintptr) bool {
+	if s.found, s.failure = s.pollNow(); s.failure == unix.EINTR {
 		s.failure = nil
 	}
-	s.looks++
-	s.swallowed = s.found == 0 && s.looks > 1
-	return s.found > 0 || s.swallowed || s.failure != nil
+	s.queries++
+	s.consumed = s.found == 0 && s.queries > 1
+	return s.found > 0 || s.consumed || s.failure != nil
 }
 
-// hearPressure handles all armed pressure triggers.
-func (s *set) hearPressure() (woken signals.Wakes) {
-	for _, e := range s.ears {
+// handlePressure handles all armed pressure triggers.
+func (s *set) handlePressure() (woken signals.Wakes) {
+	for _, e := range s.handlers {
 		if e == nil || !e.armed {
 			continue
 		}
 		if _, is := e.of.(*pressure); is {
-			woken |= s.listen(e, unix.EPOLLPRI)
+			woken |= s.handleEvent(e, unix.EPOLLPRI)
 		}
 	}
 	return woken
 }
 
-// pass waits while epoll itself fails, which is not known of any kernel. The loop continues
-// without notifications, and without spinning.
-func (s *set) pass(left time.Duration) {
+// waitWithoutEpoll waits while epoll itself fails, which is not known of any kernel. The loop
+// continues without notifications, and without spinning.
+func (s *set) waitWithoutEpoll(left time.Duration) {
 	const maxMillis = 1000
 	millis := min(left.Milliseconds()+1, maxMillis)
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.bellFD), Events: unix.POLLIN}}, int(max(millis, 0)))
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.wakeFD), Events: unix.POLLIN}}, int(max(millis, 0)))
 }
 
-// heard handles one event.
-func (s *set) heard(event *unix.EpollEvent) signals.Wakes {
+// dispatch passes one event to its handler.
+func (s *set) dispatch(event *unix.EpollEvent) signals.Wakes {
 	switch slot := int(event.Fd); {
-	case slot == bellSlot:
-		_, _ = unix.Read(s.bellFD, s.count[:])
+	case slot == wakeSlot:
+		_, _ = unix.Read(s.wakeFD, s.count[:])
 		return signals.ByRequest
-	case slot < 0 || slot >= len(s.ears) || s.ears[slot] == nil || !s.ears[slot].armed:
+	case slot < 0 || slot >= len(s.handlers) || s.handlers[slot] == nil || !s.handlers[slot].armed:
 		return 0 // the timer, or a handler removed by an earlier event
 	default:
-		return s.listen(s.ears[slot], event.Events)
+		return s.handleEvent(s.handlers[slot], event.Events)
 	}
 }
 
-// listen handles one event of a handler. It counts against the pace even without a wake.
-func (s *set) listen(e *handler, state uint32) signals.Wakes {
+// handleEvent handles one event of a handler. It counts against the pace even without a wake.
+func (s *set) handleEvent(e *handler, state uint32) signals.Wakes {
 	e.armed = false
-	e.pace.take(time.Now())
-	woken, err := e.of.hear(e.fd, state)
+	e.pace.record(time.Now())
+	woken, err := e.of.handle(e.fd, state)
 	if err != nil {
 		e.of.fail(err)
 		return 0

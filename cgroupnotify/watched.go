@@ -28,8 +28,8 @@ type channel interface {
 	open() error
 	// close closes them; repeated calls are valid.
 	close()
-	// told returns its entry in the list of sources.
-	told() *Source
+	// entry returns its element of the list of sources.
+	entry() *Source
 }
 
 // retry opens the cgroup if it is closed, else the channels with a recoverable failure. It
@@ -49,7 +49,7 @@ func (c *watched) retry() {
 		return
 	}
 	for _, ch := range c.channels {
-		if s := ch.told(); s.Err != nil && passes(s.Err) {
+		if s := ch.entry(); s.Err != nil && isTransient(s.Err) {
 			c.n.note(s, ch.open())
 		}
 	}
@@ -59,9 +59,9 @@ func (c *watched) open() {
 	err := c.openMemory()
 	for _, ch := range c.channels {
 		if err == nil {
-			c.n.note(ch.told(), ch.open())
+			c.n.note(ch.entry(), ch.open())
 		} else {
-			c.n.note(ch.told(), err)
+			c.n.note(ch.entry(), err)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (c *watched) openMemory() error {
 func (c *watched) lost(err error) {
 	c.close()
 	for _, ch := range c.channels {
-		c.n.note(ch.told(), err)
+		c.n.note(ch.entry(), err)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *watched) failed(ch channel, err error) {
 		return
 	}
 	ch.close()
-	c.n.note(ch.told(), err)
+	c.n.note(ch.entry(), err)
 }
 
 func (c *watched) close() {

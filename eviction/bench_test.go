@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// everything is a configuration with a hard and a soft threshold for every signal that permits
-// it, in quantities and percentages.
+// everything has a hard and a soft threshold for every signal that permits it, in quantities and
+// percentages.
 func everything() eviction.Settings {
 	s := eviction.Settings{BindAllocatable: true, StorageLimits: true}
 	for name := range shortNames {
@@ -29,7 +29,7 @@ func calm(k signals.Kind) *signals.Snapshot {
 	return s
 }
 
-func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
+func TestEvaluate_DoesNotAllocate(t *testing.T) {
 	unknown, crossed, waiting := calm(signals.Periodic), calm(signals.Early), calm(signals.Periodic)
 	unknown.Node[signals.NodefsAvailable] = signals.Observation{}
 	crossed.Node[signals.MemoryAvailable].Available = 50
@@ -37,12 +37,12 @@ func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
 		waiting.Node[i].Available = 450
 	}
 	for about, s := range map[string]*signals.Snapshot{
-		"regular": calm(signals.Periodic), "extra": calm(signals.Early), "a signal unknown": unknown,
-		"crossed, exhaustion not imminent": crossed, "soft thresholds in their grace period": waiting,
+		"periodic": calm(signals.Periodic), "early": calm(signals.Early), "unknown signal": unknown,
+		"met, exhaustion not imminent": crossed, "soft thresholds in grace period": waiting,
 	} {
 		m := eviction.New(compile(t, everything()))
 		if v := m.Evaluate(s); v.Target != nil {
-			t.Fatalf("%s: acts for %s", about, v.Target)
+			t.Fatalf("%s: acts for %s, want no target", about, v.Target)
 		}
 		if n := testing.AllocsPerRun(1000, func() { m.Evaluate(s) }); n != 0 {
 			t.Errorf("%s: %v allocations", about, n)
@@ -51,11 +51,11 @@ func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
 	m, s := eviction.New(compile(t, everything())), calm(signals.Periodic)
 	s.Node[signals.MemoryAvailable].Available = 50
 	if n := testing.AllocsPerRun(1000, func() { m.Evaluate(s) }); n != 0 {
-		t.Errorf("a look that acts: %v allocations", n)
+		t.Errorf("check with a target: %v allocations", n)
 	}
 }
 
-func TestPaceAllocatesNothing(t *testing.T) {
+func TestInterval_DoesNotAllocate(t *testing.T) {
 	f := signals.Rate{By: 1 << 40, Over: time.Second}
 	if n := testing.AllocsPerRun(1000, func() {
 		f.Within(1<<50, eviction.Interval(1<<30, f, 1<<31, time.Minute))
@@ -64,10 +64,10 @@ func TestPaceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLookNothingToDo compares to the kubelet's pass with nothing met: 0.21 ms, 0.65 ms and
+// BenchmarkEvaluateNothingToDo compares to the kubelet's pass with nothing met: 0.21 ms, 0.65 ms and
 // 1.13 ms for 110, 250 and 500 pods. Pods are not read here, so that their number does not
 // matter.
-func BenchmarkLookNothingToDo(b *testing.B) {
+func BenchmarkEvaluateNothingToDo(b *testing.B) {
 	defaults := eviction.Settings{BindAllocatable: true, StorageLimits: true, Thresholds: []eviction.Threshold{
 		hard("memory", "100"), hard("nodefs", "10%"), hard("inodes", "5%"), hard("imagefs", "15%"), hard("imageinodes", "5%"), hard("pids", "100")}}
 	for _, set := range []struct {

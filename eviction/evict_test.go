@@ -16,7 +16,7 @@ func quantity(text string) signals.Quantity { return value(text).Quantity }
 func seconds(n int64) *int64 { return &n }
 
 // Departure 7, and the kubelet's rule for a maximum of 0 or more.
-func TestGracePeriods(t *testing.T) {
+func TestEvict_GracePeriod(t *testing.T) {
 	for _, tc := range []struct {
 		maximum int64
 		own     *int64
@@ -30,16 +30,17 @@ func TestGracePeriods(t *testing.T) {
 		c := signals.Candidate{Pod: &signals.Pod{TerminationGracePeriod: tc.own}}
 		o := signals.Observed(1, 2, epoch)
 		if e := p.Evict(&p.Thresholds[1], &o, c); e.Hard || e.GracePeriod != tc.want {
-			t.Errorf("maximum %d, own %v: %ds (hard %v), want %d", tc.maximum, tc.own, e.GracePeriod, e.Hard, tc.want)
+			t.Errorf("maximum %d, own %v: got %d s (hard %v), want %d s", tc.maximum, tc.own, e.GracePeriod, e.Hard, tc.want)
 		}
 		if e := p.Evict(&p.Thresholds[0], &o, c); !e.Hard || e.GracePeriod != 1 {
-			t.Errorf("a hard eviction leaves %ds", e.GracePeriod)
+			t.Errorf("grace period of a hard eviction is %d s, want 1 s", e.GracePeriod)
 		}
 	}
 }
 
-// The pod of the message tables: two containers and an init container.
-func talkative() signals.Candidate {
+// podWithContainers returns the pod of the message tables, with two containers and an init
+// container.
+func podWithContainers() signals.Candidate {
 	fs := func(n int64) signals.FilesystemUsage {
 		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n << 20))}
 	}
@@ -60,7 +61,7 @@ func talkative() signals.Candidate {
 	}
 }
 
-func TestMessages(t *testing.T) {
+func TestEvict_Message(t *testing.T) {
 	for _, tc := range []struct {
 		about                   string
 		threshold               eviction.Threshold
@@ -69,12 +70,12 @@ func TestMessages(t *testing.T) {
 		message                 string
 		containers, usages, pod string
 	}{
-		{about: "containers above their requests, in the order of the spec", threshold: hard("memory", "1024Mi"), available: 90 << 20,
+		{about: "containers above their requests, in spec order", threshold: hard("memory", "1024Mi"), available: 90 << 20,
 			message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 90Mi. " +
 				"Container app was using 400Mi, request is 100Mi, has larger consumption of memory. " +
 				"Container fetch was using 1, request is 0, has larger consumption of memory. ",
 			containers: "app,fetch", usages: "400Mi,1"},
-		{about: "the pod's own level, even within its request", threshold: hard("allocatable", "1G"), available: 1000,
+		{about: "pod-level request", threshold: hard("allocatable", "1G"), available: 1000,
 			change: func(c *signals.Candidate) {
 				q := quantity("2Gi")
 				c.Pod.PodLevelMemoryRequest = &q
@@ -83,7 +84,7 @@ func TestMessages(t *testing.T) {
 			message: "The node was low on resource: memory. Threshold quantity: 1G, available: 1k. " +
 				"Pod web was using 700Mi, request is 2Gi, has larger consumption of memory. ",
 			pod: "web 700Mi"},
-		{about: "the pod's own level unmeasured", threshold: hard("memory", "1G"), available: 1,
+		{about: "pod-level request, unmeasured pod", threshold: hard("memory", "1G"), available: 1,
 			change: func(c *signals.Candidate) {
 				q := quantity("2Gi")
 				c.Pod.PodLevelMemoryRequest = &q
@@ -91,24 +92,24 @@ func TestMessages(t *testing.T) {
 				c.Usage.Containers = nil
 			},
 			message: "The node was low on resource: memory. Threshold quantity: 1G, available: 1. "},
-		{about: "storage needs layers and logs", threshold: hard("nodefs", "10%"), available: 5 << 30, capacity: 100 << 30,
+		{about: "storage with layers and logs", threshold: hard("nodefs", "10%"), available: 5 << 30, capacity: 100 << 30,
 			message: "The node was low on resource: ephemeral-storage. Threshold quantity: 10737418400, available: 5Gi. " +
 				"Container app was using 1Gi, request is 1G, has larger consumption of ephemeral-storage. " +
 				"Container log was using 10Mi, request is 0, has larger consumption of ephemeral-storage. ",
 			containers: "app,log", usages: "1Gi,10Mi"},
-		{about: "exactly the request is not above it", threshold: hard("memory", "1Gi"), available: 0,
+		{about: "usage equal to the request", threshold: hard("memory", "1Gi"), available: 0,
 			change: func(c *signals.Candidate) {
 				c.Pod.Containers = c.Pod.Containers[:1]
 				c.Usage.Containers[2].Memory = signals.Of(signals.Bytes(100 << 20))
 			},
 			message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 0. "},
-		{about: "inodes are nobody's request", threshold: hard("inodes", "5%"), available: 1000, capacity: 2_048_000,
+		{about: "inodes, without requests", threshold: hard("inodes", "5%"), available: 1000, capacity: 2_048_000,
 			message: "The node was low on resource: inodes. Threshold quantity: 100Ki, available: 1k. "},
-		{about: "nor are PIDs", threshold: hard("pids", "2000"), available: 1024,
+		{about: "PIDs, without requests", threshold: hard("pids", "2000"), available: 1024,
 			message: "The node was low on resource: pids. Threshold quantity: 2k, available: 1024. "},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
-			c := talkative()
+			c := podWithContainers()
 			if tc.change != nil {
 				tc.change(&c)
 			}
@@ -133,17 +134,17 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestOfAPodWithoutStatsNothingCanBeSaid(t *testing.T) {
+func TestEvict_MessageWithoutStats(t *testing.T) {
 	p := compile(t, thresholds(hard("memory", "100Mi")))
 	o := signals.Observed(90<<20, 4<<30, epoch)
-	e := p.Evict(&p.Thresholds[0], &o, signals.Candidate{Pod: talkative().Pod})
+	e := p.Evict(&p.Thresholds[0], &o, signals.Candidate{Pod: podWithContainers().Pod})
 	if e.Message != "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " || e.Annotations == nil || len(e.Annotations) != 0 {
 		t.Errorf("%+v", e)
 	}
 }
 
 // Departure 3: the threshold acted for, not another one with the same resource.
-func TestTheMessageNamesTheThresholdActedFor(t *testing.T) {
+func TestEvict_MessageNamesTarget(t *testing.T) {
 	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
 	o := signals.Observed(150<<20, 4<<30, epoch)
 	e := p.Evict(&p.Thresholds[1], &o, signals.Candidate{Pod: &signals.Pod{}})
@@ -152,7 +153,7 @@ func TestTheMessageNamesTheThresholdActedFor(t *testing.T) {
 	}
 }
 
-// A pod with every kind of limit, below all of them.
+// limited returns a pod with every kind of limit, at or below all of them.
 func limited() signals.Candidate {
 	total := quantity("3Gi")
 	fs := func(n int64) signals.FilesystemUsage {
@@ -170,7 +171,7 @@ func limited() signals.Candidate {
 	}
 }
 
-func TestLocalStorageLimits(t *testing.T) {
+func TestViolations_LocalStorageLimits(t *testing.T) {
 	for _, tc := range []struct {
 		about  string
 		layout signals.Layout
@@ -178,31 +179,31 @@ func TestLocalStorageLimits(t *testing.T) {
 		cause  string
 		text   string
 	}{
-		{about: "exactly at every limit"},
-		{about: "an emptyDir in memory counts too", change: func(c *signals.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
+		{about: "usage equal to every limit"},
+		{about: "emptyDir in memory", change: func(c *signals.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
 			cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "tmp" exceeds the limit "512Mi". `},
-		{about: "the first volume in the order of the spec", change: func(c *signals.Candidate) {
+		{about: "first volume in spec order", change: func(c *signals.Candidate) {
 			c.Usage.Volumes = append([]signals.VolumeUsage{{Name: "disk", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(1 << 30))}}}, c.Usage.Volumes...)
 		}, cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "disk" exceeds the limit "500M". `},
-		{about: "the whole pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++ },
+		{about: "whole pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++ },
 			cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
-		{about: "an emptyDir before the pod, the pod before its containers", change: func(c *signals.Candidate) {
+		{about: "pod before its containers", change: func(c *signals.Candidate) {
 			c.Usage.EphemeralStorage.Value++
 			c.Usage.Containers[0].Logs.Bytes.Value++
 		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
-		{about: "a container's layers and logs", change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
+		{about: "layers and logs of a container", change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
 			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
-		{about: "with dedicated images only its logs", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
-		{about: "likewise with split ones", layout: signals.Split, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
-		{about: "its logs alone, with dedicated images", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
+		{about: "dedicated images: layers do not count", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "split images: layers do not count", layout: signals.Split, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "dedicated images: logs alone", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
 			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
-		{about: "what is not measured counts 0", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage = signals.Measured[signals.Bytes]{} }},
-		{about: "a limit of 0 for the pod is one", change: func(c *signals.Candidate) {
+		{about: "unmeasured usage counts 0", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage = signals.Measured[signals.Bytes]{} }},
+		{about: "limit of 0 for the pod", change: func(c *signals.Candidate) {
 			c.Pod.StorageLimit = &signals.Quantity{Text: "0"}
 			c.Usage.EphemeralStorage = signals.Of(signals.Bytes(1))
 		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 0. "},
-		{about: "a pod without stats", change: func(c *signals.Candidate) { c.Usage = nil }},
-		{about: "a static pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signals.Static }},
+		{about: "pod without stats", change: func(c *signals.Candidate) { c.Usage = nil }},
+		{about: "static pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signals.Static }},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			c := limited()
@@ -229,7 +230,7 @@ func TestLocalStorageLimits(t *testing.T) {
 }
 
 // Departure 1: in the order of UIDs, and only if enabled.
-func TestViolatorsComeInOrderOfUID(t *testing.T) {
+func TestViolations_OrderedByUID(t *testing.T) {
 	var pods []signals.Candidate
 	for _, uid := range []string{"c", "a", "b"} {
 		c := limited()
@@ -246,20 +247,20 @@ func TestViolatorsComeInOrderOfUID(t *testing.T) {
 	if want := []string{"a", "b", "c"}; !slices.Equal(order, want) {
 		t.Errorf("order %v", order)
 	}
-	look := func(s eviction.Settings, k signals.Kind) bool {
+	check := func(s eviction.Settings, k signals.Kind) bool {
 		return eviction.New(compile(t, s)).Evaluate(&signals.Snapshot{At: epoch, Kind: k}).CheckLimits
 	}
-	if !look(eviction.Settings{StorageLimits: true}, signals.Periodic) || look(eviction.Settings{}, signals.Periodic) {
-		t.Error("limits are checked in every regular look, if at all")
+	if !check(eviction.Settings{StorageLimits: true}, signals.Periodic) || check(eviction.Settings{}, signals.Periodic) {
+		t.Error("a periodic check must check limits with StorageLimits, and only then")
 	}
-	if look(eviction.Settings{StorageLimits: true}, signals.Early) {
-		t.Error("an extra look leaves limits alone")
+	if check(eviction.Settings{StorageLimits: true}, signals.Early) {
+		t.Error("an early check must not check limits")
 	}
 }
 
-func TestExplanationsNameTheFigures(t *testing.T) {
+func TestExplain_NamesAmounts(t *testing.T) {
 	policy := compile(t, thresholds(hard("memory", "100Mi"), soft("nodefs", "1Gi", time.Minute)))
-	for _, tc := range []struct{ before, look, want string }{
+	for _, tc := range []struct{ before, check, want string }{
 		{"", "0s memory=1Gi nodefs=5Gi", "nothing met"},
 		{"", "0s memory=90Mi nodefs=5Gi", "memory.available<100Mi: met, available 90Mi"},
 		{"0s memory=1Gi nodefs=900Mi", "20s memory=1Gi nodefs=900Mi", "nodefs.available<1Gi for 1m0s: in grace period, available 900Mi, met for 20s of 1m0s"},
@@ -267,17 +268,17 @@ func TestExplanationsNameTheFigures(t *testing.T) {
 		{"0s memory=91Mi nodefs=5Gi", "10s! memory=90Mi", "memory.available<100Mi: crossed, exhaustion not imminent, available 90Mi, exhausted in 15m0s at the present rate"},
 		{"0s memory=90Mi nodefs=5Gi", "10s! memory=91Mi", "memory.available<100Mi: crossed, exhaustion not imminent, available 91Mi, not falling"},
 	} {
-		teller := &teller{policy: policy, machine: eviction.New(policy)}
-		for _, line := range []string{tc.before, tc.look} {
+		runner := &runner{policy: policy, machine: eviction.New(policy)}
+		for _, line := range []string{tc.before, tc.check} {
 			if line == "" {
 				continue
 			}
-			if _, err := teller.look(strings.Fields(line + " containerfs=5Gi")); err != nil {
+			if _, err := runner.check(strings.Fields(line + " containerfs=5Gi")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := teller.machine.Explain(&teller.verdict, teller.snapshot); got != tc.want {
-			t.Errorf("%s:\n%s, want\n%s", tc.look, got, tc.want)
+		if got := runner.machine.Explain(&runner.verdict, runner.snapshot); got != tc.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", tc.check, got, tc.want)
 		}
 	}
 }

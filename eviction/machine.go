@@ -39,7 +39,7 @@ func (m *Machine) Conditions() signals.ConditionSet { return m.conditions }
 // Evaluate evaluates the thresholds for a snapshot and returns the verdict.
 func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	v := Verdict{Unknown: m.unknown(&s.Node)}
-	full := m.regular(s.Kind)
+	full := m.periodic(s.Kind)
 	scope := m.scope(s, &v)
 	if scope == 0 && !full {
 		v.Conditions = m.conditions
@@ -60,13 +60,13 @@ func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 // Observes returns the kind of observation for a check of the given kind. Early checks that act
 // as periodic ones need every signal.
 func (m *Machine) Observes(k signals.Kind) signals.Kind {
-	if m.regular(k) {
+	if m.periodic(k) {
 		return signals.Periodic
 	}
 	return k
 }
 
-func (m *Machine) regular(k signals.Kind) bool {
+func (m *Machine) periodic(k signals.Kind) bool {
 	return k == signals.Periodic || m.policy.EarlyEviction == Immediate
 }
 
@@ -74,7 +74,7 @@ func (m *Machine) regular(k signals.Kind) bool {
 // of memory in an early one with imminent exhaustion.
 func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	switch {
-	case m.regular(s.Kind):
+	case m.periodic(s.Kind):
 		return m.policy.all
 	case m.policy.EarlyEviction == Never:
 		v.Reason = Ignored
@@ -96,11 +96,12 @@ func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
 		if !m.policy.hardMemory.has(i) || !o.Known || !t.met(o) {
 			continue
 		}
-		doomed := o.Headroom() <= 0 || s.Rates[t.Signal].Within(o.Headroom(), m.policy.EarlyEvictionHorizon)
-		if v.Reason = NotImminent; doomed || v.Imminent == 0 {
+		imminent := o.Headroom() <= 0 || s.Rates[t.Signal].Within(o.Headroom(), m.policy.EarlyEvictionHorizon)
+		v.Reason = NotImminent // of the result, unless a signal is added
+		if imminent || v.Imminent == 0 {
 			v.about = i
 		}
-		if doomed {
+		if imminent {
 			v.Imminent.Add(t.Signal)
 		}
 	}
@@ -121,7 +122,7 @@ func (m *Machine) Imminent(s *signals.Snapshot) signals.Set {
 // later observation. The rates are extended by that observation. A signal unknown now counts as
 // unchanged.
 func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) bool {
-	if m.regular(s.Kind) {
+	if m.periodic(s.Kind) {
 		return true
 	}
 	later := signals.Snapshot{Node: *now, Rates: s.Rates}
@@ -205,8 +206,8 @@ func (m *Machine) moveConditions(s *signals.Snapshot, full bool) {
 	var next signals.ConditionSet
 	for c := range signals.Condition(signals.ConditionCount) {
 		met := !m.lastMet[c].IsZero() && s.At.Sub(m.lastMet[c]) < m.policy.TransitionPeriod
-		held := m.conditions.Has(c) && (!full || m.anyUnknown(c, s))
-		if met || held {
+		retained := m.conditions.Has(c) && (!full || m.anyUnknown(c, s))
+		if met || retained {
 			next.Add(c)
 		}
 	}

@@ -8,47 +8,47 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The kubelet's own rules, one story each.
-func TestRulesOfRegularLooks(t *testing.T) {
-	tell(t, []story{
-		{"strictly less is met, equal is not", thresholds(hard("memory", "100Mi")), `
+// The kubelet's own rules, one scenario each.
+func TestEvaluate_PeriodicChecks(t *testing.T) {
+	runScenarios(t, []scenario{
+		{"strictly less than the threshold", thresholds(hard("memory", "100Mi")), `
 			0s  memory=100Mi    -> -
 			10s memory=99Mi     -> met=memory act=memory<100Mi cond=Memory
 			20s memory=0        -> met=memory act=memory<100Mi cond=Memory
 		`},
-		{"the last byte decides", thresholds(hard("memory", "100Mi")), `
+		{"one byte less than the threshold", thresholds(hard("memory", "100Mi")), `
 			0s  memory=104857600 -> -
 			10s memory=104857599 -> met=memory act=memory<100Mi cond=Memory
 		`},
-		{"a percentage is of the capacity observed now", thresholds(hard("nodefs", "10%")), `
+		{"percentage of the observed capacity", thresholds(hard("nodefs", "10%")), `
 			0s  nodefs=11Gi/100Gi containerfs=11Gi/100Gi -> -
 			10s nodefs=11Gi/111Gi containerfs=12Gi/111Gi -> met=nodefs act=nodefs<10% reclaim=containers,images cond=Disk
 		`},
-		{"a percentage is cut as the kubelet cuts float32", thresholds(hard("pids", "15%")), `
+		{"percentage truncated like the kubelet's float32", thresholds(hard("pids", "15%")), `
 			# float32(15)/100 is a little more than 0.15, and 0.15 × 107374182400 comes to 16106128000
 			0s  pids=16106128000/107374182400 -> -
 			10s pids=16106127999/107374182400 -> met=pids act=pids<15% cond=PID
 		`},
-		{"so that exactly a tenth is less than 10%", thresholds(hard("memory", "10%")), `
+		{"exactly a tenth is less than 10%", thresholds(hard("memory", "10%")), `
 			0s memory=10Gi/100Gi -> met=memory act=memory<10% cond=Memory
 		`},
-		{"a soft threshold waits for its grace period, to the moment", thresholds(soft("memory", "300Mi", time.Minute)), `
+		{"soft threshold waits for exactly its grace period", thresholds(soft("memory", "300Mi", time.Minute)), `
 			0s      memory=200Mi -> cond=Memory
 			30s     memory=200Mi -> cond=Memory
 			59.999s memory=200Mi -> cond=Memory
 			60s     memory=200Mi -> met=memory act=memory<300Mi cond=Memory
 		`},
-		{"one good sample resets a soft timer", thresholds(soft("memory", "300Mi", time.Minute)), `
+		{"one sample above resets a soft timer", thresholds(soft("memory", "300Mi", time.Minute)), `
 			0s  memory=200Mi -> cond=Memory
 			50s memory=300Mi -> cond=Memory
 			51s memory=200Mi -> cond=Memory
 			61s memory=200Mi -> cond=Memory
 			111s memory=200Mi -> met=memory act=memory<300Mi cond=Memory
 		`},
-		{"a soft threshold with grace 0s is a hard one", thresholds(soft("memory", "300Mi", 0)), `
+		{"soft threshold with grace 0s", thresholds(soft("memory", "300Mi", 0)), `
 			0s  memory=200Mi -> met=memory act=memory<300Mi cond=Memory
 		`},
-		{"minimum reclaim: unmet again only above both", thresholds(reclaiming(hard("memory", "1Gi"), "500Mi")), `
+		{"minimum reclaim above the threshold", thresholds(reclaiming(hard("memory", "1Gi"), "500Mi")), `
 			0s  memory=1200Mi -> -
 			10s memory=1000Mi -> met=memory act=memory<1Gi cond=Memory
 			20s memory=1200Mi -> met=memory act=memory<1Gi cond=Memory
@@ -56,11 +56,11 @@ func TestRulesOfRegularLooks(t *testing.T) {
 			40s memory=1524Mi -> cond=Memory
 			50s memory=1200Mi -> cond=Memory
 		`},
-		{"minimum reclaim as a percentage, without an upper bound", thresholds(reclaiming(hard("memory", "1Gi"), "150%")), `
+		{"minimum reclaim as an unbounded percentage", thresholds(reclaiming(hard("memory", "1Gi"), "150%")), `
 			0s  memory=1Mi/2Gi -> met=memory act=memory<1Gi cond=Memory
 			10s memory=2Gi/2Gi -> met=memory act=memory<1Gi cond=Memory
 		`},
-		{"a waiting soft threshold has no minimum reclaim yet", thresholds(reclaiming(soft("memory", "300Mi", time.Minute), "200Mi")), `
+		{"no minimum reclaim during the grace period", thresholds(reclaiming(soft("memory", "300Mi", time.Minute), "200Mi")), `
 			0s   memory=200Mi -> cond=Memory
 			30s  memory=400Mi -> cond=Memory
 			60s  memory=200Mi -> cond=Memory
@@ -68,7 +68,7 @@ func TestRulesOfRegularLooks(t *testing.T) {
 			130s memory=499Mi -> met=memory act=memory<300Mi cond=Memory
 			140s memory=500Mi -> cond=Memory
 		`},
-		{"conditions are set at once and cleared after the transition period", thresholds(hard("memory", "100Mi")), `
+		{"condition cleared after the transition period", thresholds(hard("memory", "100Mi")), `
 			0s   memory=90Mi -> met=memory act=memory<100Mi cond=Memory
 			10s  memory=90Mi -> met=memory act=memory<100Mi cond=Memory
 			20s  memory=1Gi  -> cond=Memory
@@ -76,7 +76,7 @@ func TestRulesOfRegularLooks(t *testing.T) {
 			310s memory=1Gi  -> -
 			320s memory=90Mi -> met=memory act=memory<100Mi cond=Memory
 		`},
-		{"a condition holds while a threshold is met only by minimum reclaim",
+		{"condition stays True during minimum reclaim",
 			eviction.Settings{Thresholds: []eviction.Threshold{reclaiming(hard("memory", "100Mi"), "100Mi")}, TransitionPeriod: 15 * time.Second}, `
 			0s  memory=90Mi  -> met=memory act=memory<100Mi cond=Memory
 			10s memory=150Mi -> met=memory act=memory<100Mi cond=Memory
@@ -84,17 +84,17 @@ func TestRulesOfRegularLooks(t *testing.T) {
 			30s memory=200Mi -> cond=Memory
 			35s memory=200Mi -> -
 		`},
-		{"a sample is acted on once", thresholds(hard("nodefs", "1Gi")), `
+		{"one action per sample", thresholds(hard("nodefs", "1Gi")), `
 			0s  nodefs=900Mi@0s containerfs=2Gi@0s  -> met=nodefs act=nodefs<1Gi reclaim=containers,images cond=Disk
 			10s nodefs=900Mi@0s containerfs=2Gi@0s  -> met=nodefs cond=Disk
 			20s nodefs=900Mi@-5s containerfs=2Gi@0s -> met=nodefs cond=Disk
 			30s nodefs=900Mi@1s containerfs=2Gi@1s  -> met=nodefs act=nodefs<1Gi reclaim=containers,images cond=Disk
 		`},
-		{"a stale signal lets the next one act", thresholds(hard("memory", "100Mi"), hard("pids", "100")), `
+		{"next signal acts if the first is stale", thresholds(hard("memory", "100Mi"), hard("pids", "100")), `
 			0s  memory=90Mi@0s pids=200 -> met=memory act=memory<100Mi cond=Memory
 			10s memory=90Mi@0s pids=50  -> met=memory,pids act=pids<100 cond=Memory,PID
 		`},
-		{"signals act in their order, hard before soft",
+		{"acting order of signals, hard before soft",
 			thresholds(soft("memory", "300Mi", time.Second), hard("pids", "100"), hard("imagefs", "1Gi"), hard("memory", "100Mi"), hard("inodes", "1k")), `
 			0s  memory=90Mi pids=1 imagefs=1 inodes=1 containerinodes=2k -> met=memory,inodes,imagefs,pids act=memory<100Mi cond=Disk,Memory,PID
 			10s memory=200Mi pids=1 imagefs=1 inodes=1 containerinodes=2k -> met=memory,inodes,imagefs,pids act=memory<300Mi cond=Disk,Memory,PID
@@ -102,41 +102,41 @@ func TestRulesOfRegularLooks(t *testing.T) {
 			30s memory=1Gi pids=1 imagefs=1 inodes=1k containerinodes=2k -> met=imagefs,pids act=imagefs<1Gi reclaim=containers,images cond=Disk,Memory,PID
 			40s memory=1Gi pids=1 imagefs=1Gi inodes=1k containerinodes=2k -> met=pids act=pids<100 cond=Disk,Memory,PID
 		`},
-		{"a threshold of 0 is never met", thresholds(hard("memory", "0.0%")), `
+		{"threshold of 0 is never met", thresholds(hard("memory", "0.0%")), `
 			0s memory=0 -> -
 			10s        -> unknown=memory
 		`},
-		{"no threshold, nothing to do", thresholds(), `
+		{"no threshold", thresholds(), `
 			0s memory=0 -> -
 		`},
 	})
 }
 
-func TestAllocatableMemory(t *testing.T) {
+func TestEvaluate_AllocatableMemory(t *testing.T) {
 	bound := func(ts ...eviction.Threshold) eviction.Settings {
 		return eviction.Settings{Thresholds: ts, BindAllocatable: true}
 	}
-	tell(t, []story{
-		{"hard memory thresholds bind the pods' share too", bound(reclaiming(hard("memory", "100Mi"), "50Mi")), `
+	runScenarios(t, []scenario{
+		{"hard memory threshold also for allocatable memory", bound(reclaiming(hard("memory", "100Mi"), "50Mi")), `
 			0s  memory=1Gi allocatable=90Mi  -> met=allocatable act=allocatable<100Mi cond=Memory
 			10s memory=1Gi allocatable=149Mi -> met=allocatable act=allocatable<100Mi cond=Memory
 			20s memory=90Mi allocatable=90Mi -> met=memory,allocatable act=memory<100Mi cond=Memory
 		`},
-		{"soft ones do not", bound(soft("memory", "100Mi", time.Second)), `
+		{"soft threshold not for allocatable memory", bound(soft("memory", "100Mi", time.Second)), `
 			0s  memory=1Gi allocatable=0 -> -
 			10s memory=1Gi               -> -
 		`},
-		{"soft ones with grace 0s do, as they are hard", bound(soft("memory", "100Mi", 0)), `
+		{"soft threshold with grace 0s", bound(soft("memory", "100Mi", 0)), `
 			0s  memory=1Gi allocatable=0 -> met=allocatable act=allocatable<100Mi cond=Memory
 		`},
-		{"without enforcement they are not even observed", thresholds(hard("memory", "100Mi")), `
+		{"not observed without enforcement", thresholds(hard("memory", "100Mi")), `
 			0s  memory=1Gi allocatable=0 -> -
 			10s memory=1Gi               -> -
 		`},
-		{"enforced without a hard memory threshold, there is none", bound(hard("pids", "10")), `
+		{"enforced without a hard memory threshold", bound(hard("pids", "10")), `
 			0s  pids=100 -> -
 		`},
-		{"what is configured for it goes before the copy", bound(hard("memory", "100Mi"), hard("allocatable", "200Mi")), `
+		{"configured threshold before the copy", bound(hard("memory", "100Mi"), hard("allocatable", "200Mi")), `
 			0s  memory=1Gi allocatable=150Mi -> met=allocatable act=allocatable<200Mi cond=Memory
 			10s memory=1Gi allocatable=50Mi  -> met=allocatable act=allocatable<200Mi cond=Memory
 		`},
@@ -144,49 +144,49 @@ func TestAllocatableMemory(t *testing.T) {
 }
 
 // Departure 9, and the garbage collection of each layout.
-func TestLayouts(t *testing.T) {
+func TestEvaluate_FilesystemLayouts(t *testing.T) {
 	in := func(l signals.Layout, ts ...eviction.Threshold) eviction.Settings {
 		return eviction.Settings{Thresholds: ts, Layout: l}
 	}
-	tell(t, []story{
-		{"single: containerfs follows nodefs from the first look on, configured or not",
+	runScenarios(t, []scenario{
+		{"single: containerfs follows nodefs",
 			in(signals.Single, hard("nodefs", "1Gi"), hard("containerfs", "3Gi"), hard("imagefs", "2Gi")), `
 			0s  nodefs=2Gi containerfs=900Mi imagefs=2Gi -> met=containerfs act=containerfs<1Gi reclaim=containers,images cond=Disk
 			10s nodefs=2Gi containerfs=2Gi imagefs=2Gi   -> cond=Disk
 		`},
-		{"dedicated: containerfs follows imagefs; nodefs has nothing to reclaim",
+		{"dedicated: containerfs follows imagefs",
 			in(signals.Dedicated, hard("nodefs", "1Gi"), soft("imagefs", "2Gi", time.Second), hard("imageinodes", "100")), `
 			0s  nodefs=900Mi imagefs=2Gi containerfs=1Gi imageinodes=1k containerinodes=1k -> met=nodefs act=nodefs<1Gi cond=Disk
 			10s nodefs=1Gi imagefs=2Gi containerfs=1Gi imageinodes=1k containerinodes=99 -> met=containerfs,containerinodes act=containerfs<2Gi reclaim=containers,images cond=Disk
 		`},
-		{"split: each filesystem reclaims what lies on it",
+		{"split: each filesystem collects its own garbage",
 			in(signals.Split, hard("nodefs", "1Gi"), hard("imagefs", "1Gi")), `
 			0s  nodefs=1 imagefs=1 containerfs=1       -> met=nodefs,imagefs,containerfs act=nodefs<1Gi reclaim=containers cond=Disk
 			10s nodefs=1Gi imagefs=1 containerfs=1     -> met=imagefs,containerfs act=imagefs<1Gi reclaim=images cond=Disk
 			20s nodefs=1Gi imagefs=1Gi containerfs=1   -> met=containerfs act=containerfs<1Gi reclaim=containers cond=Disk
 			30s nodefs=1Gi imagefs=1Gi                 -> cond=Disk unknown=containerfs
 		`},
-		{"a configured containerfs without its source is dropped", in(signals.Dedicated, hard("containerfs", "3Gi"), hard("nodefs", "1Gi")), `
+		{"configured containerfs without its source", in(signals.Dedicated, hard("containerfs", "3Gi"), hard("nodefs", "1Gi")), `
 			0s  nodefs=2Gi containerfs=0 -> -
 			10s nodefs=2Gi               -> -
 		`},
 	})
 }
 
-func TestTooManyThresholdsAreRefused(t *testing.T) {
+func TestNewPolicy_RejectsTooManyThresholds(t *testing.T) {
 	var s eviction.Settings
 	for i := range 70 {
 		s.Thresholds = append(s.Thresholds, eviction.Threshold{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: signals.Amount(i + 1)}}})
 	}
 	if _, err := eviction.NewPolicy(s); err == nil {
-		t.Error("70 thresholds were accepted, a set holds 64")
+		t.Error("70 thresholds were accepted, want an error above 64")
 	}
 }
 
 // A product beyond the maximum integer is saturated on every processor.
-func TestFractionsOfHugeCapacities(t *testing.T) {
+func TestValue_SaturatesOnOverflow(t *testing.T) {
 	v := eviction.Value{Fraction: 3, Percent: "300%"}
 	if got := v.Of(1 << 62).Value; got != 1<<63-1 {
-		t.Errorf("300%% of 4Ei are %d", got)
+		t.Errorf("300%% of 4Ei is %d, want the maximum", got)
 	}
 }

@@ -46,14 +46,14 @@ func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.B
 	if maxFillRate <= 0 {
 		return period
 	}
-	shortest := MinInterval
+	lowerBound := MinInterval
 	if !fell.Within(available, calm) {
-		shortest = RelaxedInterval
+		lowerBound = RelaxedInterval
 	}
 	lasts := float64(available) / float64(maxFillRate) * float64(time.Second)
-	spare := lasts - float64(KillTime+MinInterval)
-	spare = math.Max(float64(shortest), math.Min(spare, float64(period)))
-	return min(time.Duration(spare), max(period, MinInterval))
+	slack := lasts - float64(KillTime+MinInterval)
+	slack = math.Max(float64(lowerBound), math.Min(slack, float64(period)))
+	return min(time.Duration(slack), max(period, MinInterval))
 }
 
 // ProtectedRate returns the fastest fill, in bytes per second, for which a hard memory threshold

@@ -22,15 +22,15 @@ import (
 //     least r × (W + K + 2C) is available. A burst with less available is survived if the rest
 //     of the memory lasts, without a guarantee.
 //  3. The horizon of early evictions is at least K + S. Checks happen no later than
-//     [eviction.Interval] returns, and take no time.
+//     [eviction.Interval] returns, and last no time.
 //
 // Proof: let r hold or decrease. The first check with a base inside the current fill comes at
 // most W + 2C after its start, or while R × (K + S) is still left. The delay exists because an
 // earlier decrease of usage makes the whole window look calm. The check measures at least the
 // present rate.
 const (
-	window  = eviction.RateWindow
-	allowed = window + eviction.KillTime + 2*eviction.RelaxedInterval
+	window   = eviction.RateWindow
+	minBurst = window + eviction.KillTime + 2*eviction.RelaxedInterval
 )
 
 // course is memory over time, in pieces of constant rate.
@@ -42,7 +42,7 @@ type course struct {
 
 type piece struct {
 	from time.Duration
-	rate float64 // bytes per nanosecond; negative frees memory
+	rate float64 // bytes per nanosecond; negative: memory is freed
 	left float64 // available at its start
 }
 
@@ -61,8 +61,8 @@ func (c *course) at(t time.Duration) float64 {
 	return p.left - p.rate*float64(t-p.from)
 }
 
-// gone returns when memory is exhausted.
-func (c *course) gone() (time.Duration, bool) {
+// exhaustedAt returns when memory is exhausted.
+func (c *course) exhaustedAt() (time.Duration, bool) {
 	for i, p := range c.pieces {
 		if p.rate <= 0 {
 			continue
@@ -78,7 +78,7 @@ func (c *course) gone() (time.Duration, bool) {
 	return 0, false
 }
 
-type world struct {
+type model struct {
 	rate      float64 // R, bytes per nanosecond
 	threshold float64
 	period    time.Duration
@@ -86,28 +86,28 @@ type world struct {
 }
 
 // randomCourse satisfies the preconditions and is otherwise the worst case: slow growth below the
-// threshold, freed memory, bursts with the minimum available.
-func (w world) randomCourse(r *rand.Rand) course {
+// threshold, freed memory, bursts with the minimum headroom.
+func (w model) randomCourse(r *rand.Rand) course {
 	c := course{left: w.threshold * (0.2 + 3*r.Float64())}
-	fastest := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.MinInterval))
+	limit := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.MinInterval))
 	present := 0.0
 	for len(c.pieces) < 60 && c.left > w.threshold/1000 {
-		most := min(fastest, c.left/float64(w.burst)) // the maximum rate that the fill may speed up to
+		maxRate := min(limit, c.left/float64(w.burst)) // the maximum rate that the fill may speed up to
 		rate := 0.0
 		switch r.IntN(6) {
 		case 0: // as fast as permitted
-			rate = most
+			rate = maxRate
 		case 1:
-			rate = most * r.Float64()
+			rate = maxRate * r.Float64()
 		case 2: // slow: never imminent by itself
 			rate = c.left / float64(600*time.Millisecond) * r.Float64()
 		case 3: // free memory
-			rate = -fastest * 20 * r.Float64() // memory is freed faster than it fills
+			rate = -limit * 20 * r.Float64() // memory is freed faster than it fills
 		case 4: // slow down
 			rate = max(present, 0) * r.Float64()
 		}
 		if rate > present {
-			rate = min(rate, most)
+			rate = min(rate, maxRate)
 		}
 		lasts := time.Duration(r.ExpFloat64() * float64(pick[time.Duration](r, 5, 40, 110, 400, 3000)) * float64(time.Millisecond))
 		if rate > 0 { // until exhausted, or stop before
@@ -122,74 +122,74 @@ func (w world) randomCourse(r *rand.Rand) course {
 	return c
 }
 
-// watch returns the time left at the check that acted on a course.
-func (w world) watch(c course) (left time.Duration, lost bool, trace string) {
-	gone, ends := c.gone()
+// simulate returns the time left at the check that acted on a course.
+func (w model) simulate(c course) (left time.Duration, lost bool, trace string) {
+	exhaustedAt, ends := c.exhaustedAt()
 	if !ends {
 		return 0, false, ""
 	}
-	type look struct {
+	type check struct {
 		at time.Duration
 		a  float64
 	}
-	var looks []look
-	nextRegular := time.Duration(0)
-	for t := time.Duration(0); t < gone; {
+	var checks []check
+	nextPeriodic := time.Duration(0)
+	for t := time.Duration(0); t < exhaustedAt; {
 		a := c.at(t)
-		looks = append(looks, look{t, a})
-		base := looks[0]
-		for i := len(looks) - 2; i >= 0; i-- {
-			if base = looks[i]; t-base.at >= window {
+		checks = append(checks, check{t, a})
+		base := checks[0]
+		for i := len(checks) - 2; i >= 0; i-- {
+			if base = checks[i]; t-base.at >= window {
 				break
 			}
 		}
 		fall := signals.Rate{By: signals.Amount(base.a - a), Over: t - base.at}
-		if a < w.threshold && (t >= nextRegular || fall.Within(signals.Amount(a), eviction.DefaultEarlyEvictionHorizon)) {
-			return gone - t, gone-t < eviction.KillTime, fmt.Sprintf("acts at %s with %.0f left, gone at %s", t, a, gone)
+		if a < w.threshold && (t >= nextPeriodic || fall.Within(signals.Amount(a), eviction.DefaultEarlyEvictionHorizon)) {
+			return exhaustedAt - t, exhaustedAt-t < eviction.KillTime, fmt.Sprintf("acts at %s with %.0f available, exhausted at %s", t, a, exhaustedAt)
 		}
-		if t >= nextRegular {
-			nextRegular = t + w.period
+		if t >= nextPeriodic {
+			nextPeriodic = t + w.period
 		}
 		t += eviction.Interval(signals.Amount(a), fall, signals.Bytes(w.rate*float64(time.Second)), w.period)
 	}
-	return 0, true, fmt.Sprintf("nobody acted until %s; looks %v", gone, looks[max(0, len(looks)-8):])
+	return 0, true, fmt.Sprintf("no check acted until %s; checks %v", exhaustedAt, checks[max(0, len(checks)-8):])
 }
 
-func TestMemoryIsNeverGoneBeforeAKillHelps(t *testing.T) {
+func TestInterval_KillPrecedesExhaustion(t *testing.T) {
 	seed := seed()
 	t.Parallel()
 	acted := 0
 	for i := range *timelinesFlag {
 		r := rand.New(rand.NewPCG(seed, i))
-		w := world{rate: float64(uint64(1)<<(26+r.IntN(8))) / 1e9, period: 10 * time.Second, burst: allowed}
+		w := model{rate: float64(uint64(1)<<(26+r.IntN(8))) / 1e9, period: 10 * time.Second, burst: minBurst}
 		w.threshold = w.rate * float64(eviction.KillTime+eviction.MinInterval) * (0.5 + 8*r.Float64())
 		c := w.randomCourse(r)
-		left, lost, trace := w.watch(c)
+		left, lost, trace := w.simulate(c)
 		if lost {
-			t.Fatalf("course %d (replay: -run AKillHelps -seed %d): %s\nthreshold %.0f, rate %.3f\n%+v", i, seed, trace, w.threshold, w.rate, c)
+			t.Fatalf("course %d (replay: -run KillPrecedesExhaustion -seed %d): %s\nthreshold %.0f, rate %.3f\n%+v", i, seed, trace, w.threshold, w.rate, c)
 		}
 		if left > 0 {
 			acted++
 		}
 	}
 	if acted < int(*timelinesFlag)/20 {
-		t.Errorf("only %d of %d courses came to an end: the test says little", acted, *timelinesFlag)
+		t.Errorf("only %d of %d courses reached an action, want at least 5%%", acted, *timelinesFlag)
 	}
 }
 
 // The second precondition is needed: a burst with less available can exhaust memory. If this test
 // ever fails, the guarantee can be extended.
-func TestBurstsFromNextToNothingCanBeLost(t *testing.T) {
-	w := world{rate: 1, threshold: float64(2 * allowed), period: 10 * time.Second, burst: eviction.KillTime}
+func TestInterval_BurstWithoutHeadroomExhaustsMemory(t *testing.T) {
+	w := model{rate: 1, threshold: float64(2 * minBurst), period: 10 * time.Second, burst: eviction.KillTime}
 	for i := range uint64(50_000) {
-		if _, lost, _ := w.watch(w.randomCourse(rand.New(rand.NewPCG(1, i)))); lost {
+		if _, lost, _ := w.simulate(w.randomCourse(rand.New(rand.NewPCG(1, i)))); lost {
 			return
 		}
 	}
-	t.Error("no burst from the worth of one kill was lost")
+	t.Error("no burst exhausted memory")
 }
 
-func TestIntervalStaysWithinItsBounds(t *testing.T) {
+func TestInterval_Bounds(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, tc := range []struct {
 		available signals.Amount
@@ -215,7 +215,7 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
+func TestInterval_ShorterWhileMemoryFalls(t *testing.T) {
 	const left = 60 << 20
 	for _, tc := range []struct {
 		fell signals.Amount // per second
@@ -229,7 +229,7 @@ func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
 	} {
 		fall := signals.Rate{By: tc.fell, Over: time.Second}
 		if got := eviction.Interval(left, fall, 4<<30, 10*time.Second); got != tc.want {
-			t.Errorf("falling by %d a second: %s, want %s", tc.fell, got, tc.want)
+			t.Errorf("falling by %d per second: %s, want %s", tc.fell, got, tc.want)
 		}
 	}
 }

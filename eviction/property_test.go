@@ -27,14 +27,14 @@ func seed() uint64 {
 
 // timeline is one random configuration with its observations.
 type timeline struct {
-	configured []twinThreshold
-	enforced   bool
-	layout     string
-	transition time.Duration
-	reserve    time.Duration
-	extraLooks string
-	steps      []twinStep
-	restarts   map[int]bool
+	configured    []referenceThreshold
+	enforced      bool
+	layout        string
+	transition    time.Duration
+	reserve       time.Duration
+	earlyEviction string
+	steps         []referenceStep
+	restarts      map[int]bool
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -44,10 +44,10 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func randomTimeline(r *rand.Rand) timeline {
 	l := timeline{
 		enforced: r.IntN(2) == 0, layout: pick(r, "single", "dedicated", "split"),
-		transition: pick(r, 20*time.Second, 45*time.Second, 5*time.Minute),
-		reserve:    pick(r, 0, time.Millisecond, 500*time.Millisecond, 5*time.Second),
-		extraLooks: pick(r, "imminent", "imminent", "imminent", "immediate", "never"),
-		restarts:   map[int]bool{},
+		transition:    pick(r, 20*time.Second, 45*time.Second, 5*time.Minute),
+		reserve:       pick(r, 0, time.Millisecond, 500*time.Millisecond, 5*time.Second),
+		earlyEviction: pick(r, "imminent", "imminent", "imminent", "immediate", "never"),
+		restarts:      map[int]bool{},
 	}
 	value := func() (int64, float32) {
 		if r.IntN(3) == 0 {
@@ -55,9 +55,9 @@ func randomTimeline(r *rand.Rand) timeline {
 		}
 		return 1 + r.Int64N(12), 0
 	}
-	for _, sig := range twinOrder {
+	for _, sig := range signalOrder {
 		for range r.IntN(3) { // none, one or two thresholds per signal
-			c := twinThreshold{signal: sig, grace: pick(r, 0, 0, 10*time.Second, 30*time.Second)}
+			c := referenceThreshold{signal: sig, grace: pick(r, 0, 0, 10*time.Second, 30*time.Second)}
 			c.amount, c.percent = value()
 			if r.IntN(2) == 0 {
 				c.reclaim, c.reclaimP = value()
@@ -75,11 +75,11 @@ func randomTimeline(r *rand.Rand) timeline {
 	return l
 }
 
-func randomStep(r *rand.Rand, at time.Duration) twinStep {
-	s := twinStep{at: at, extra: r.IntN(3) == 0, seen: map[string]twinSeen{}, after: map[string]twinSeen{}}
-	for _, sig := range twinOrder {
-		draw := func() twinSeen {
-			seen := twinSeen{available: r.Int64N(16), capacity: 1 + r.Int64N(30), at: at}
+func randomStep(r *rand.Rand, at time.Duration) referenceStep {
+	s := referenceStep{at: at, early: r.IntN(3) == 0, seen: map[string]referenceObservation{}, after: map[string]referenceObservation{}}
+	for _, sig := range signalOrder {
+		draw := func() referenceObservation {
+			seen := referenceObservation{available: r.Int64N(16), capacity: 1 + r.Int64N(30), at: at}
 			if r.IntN(5) == 0 {
 				seen.at = at - pick(r, 0, time.Second, 10*time.Second, 30*time.Second)
 			}
@@ -97,8 +97,8 @@ func randomStep(r *rand.Rand, at time.Duration) twinStep {
 
 // String lists the configuration; the steps follow from the seed.
 func (l timeline) String() string {
-	return fmt.Sprintf("%s, enforced %v, transition %s, reserve %s, extra looks %s: %+v",
-		l.layout, l.enforced, l.transition, l.reserve, l.extraLooks, l.configured)
+	return fmt.Sprintf("%s, enforced %v, transition %s, horizon %s, early eviction %s: %+v",
+		l.layout, l.enforced, l.transition, l.reserve, l.earlyEviction, l.configured)
 }
 
 func (l timeline) policy() (*eviction.Policy, error) {
@@ -106,24 +106,24 @@ func (l timeline) policy() (*eviction.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	extraLooks, err := eviction.ParseEarlyEviction(l.extraLooks)
+	earlyEviction, err := eviction.ParseEarlyEviction(l.earlyEviction)
 	if err != nil {
 		return nil, err
 	}
-	s := eviction.Settings{BindAllocatable: l.enforced, Layout: layout, TransitionPeriod: l.transition, EarlyEviction: extraLooks, EarlyEvictionHorizon: l.reserve}
+	s := eviction.Settings{BindAllocatable: l.enforced, Layout: layout, TransitionPeriod: l.transition, EarlyEviction: earlyEviction, EarlyEvictionHorizon: l.reserve}
 	for _, c := range l.configured {
 		s.Thresholds = append(s.Thresholds, c.threshold())
 	}
 	return eviction.NewPolicy(s)
 }
 
-func TestMachineAgreesWithItsNaiveTwin(t *testing.T) {
+func TestMachine_AgreesWithReference(t *testing.T) {
 	seed := seed()
 	t.Parallel()
 	for i := range *timelinesFlag {
 		l := randomTimeline(rand.New(rand.NewPCG(seed, i)))
 		if problem := l.compare(); problem != "" {
-			t.Fatalf("timeline %d (replay: -run Twin -seed %d): %s\n%s", i, seed, problem, l)
+			t.Fatalf("timeline %d (replay: -run AgreesWithReference -seed %d): %s\n%s", i, seed, problem, l)
 		}
 	}
 }
@@ -134,19 +134,19 @@ func (l timeline) compare() string {
 	if err != nil {
 		return err.Error()
 	}
-	twin := newTwin(l.configured, l.enforced, l.layout)
-	twin.transition, twin.reserve, twin.extraLooks = l.transition, l.reserve, l.extraLooks
+	reference := newReference(l.configured, l.enforced, l.layout)
+	reference.transition, reference.reserve, reference.earlyEviction = l.transition, l.reserve, l.earlyEviction
 	machine := eviction.New(policy)
 	for i := range l.steps {
 		step := &l.steps[i]
 		if l.restarts[i] {
-			if machine, err = reborn(machine, epoch.Add(step.at)); err != nil {
+			if machine, err = restored(machine, epoch.Add(step.at)); err != nil {
 				return err.Error()
 			}
-			twin.forget()
+			reference.forget()
 		}
-		snapshot := step.snapshot(twin.before)
-		got, want := machine.Evaluate(snapshot), twin.look(step)
+		snapshot := step.snapshot(reference.before)
+		got, want := machine.Evaluate(snapshot), reference.check(step)
 		if problem := differ(policy, machine, &got, want, snapshot, step); problem != "" {
 			return fmt.Sprintf("step %d at %s: %s", i, step.at, problem)
 		}
@@ -154,35 +154,35 @@ func (l timeline) compare() string {
 	return ""
 }
 
-func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want twinAnswer, s *signals.Snapshot, step *twinStep) string {
+func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want referenceVerdict, s *signals.Snapshot, step *referenceStep) string {
 	for what, both := range map[string][2][]string{
 		"met":        {got.Met.Names(), want.met},
 		"unknown":    {got.Unknown.Names(), want.unknown},
 		"conditions": {got.Conditions.Names(), want.conditions},
 	} {
 		if !slices.Equal(both[0], both[1]) {
-			return fmt.Sprintf("%s %v, the twin %v", what, both[0], both[1])
+			return fmt.Sprintf("%s %v, want %v", what, both[0], both[1])
 		}
 	}
 	if got.Target == nil {
 		if want.acts != "" {
-			return "does not act, the twin for " + want.acts
+			return "does not act, want action for " + want.acts
 		}
 		return ""
 	}
 	if got.Target.Signal.String() != want.acts || got.Target != &p.Thresholds[want.threshold] {
-		return fmt.Sprintf("acts for %s, the twin for %s", got.Target, want.acts)
+		return fmt.Sprintf("acts for %s, want %s", got.Target, want.acts)
 	}
 	now := s.Node
 	fill(&now, step.after)
 	if still := m.StillMet(got, &now); still != want.evicts {
-		return fmt.Sprintf("still met after reclaim: %v, the twin %v", still, want.evicts)
+		return fmt.Sprintf("still met after garbage collection: %v, want %v", still, want.evicts)
 	}
 	return ""
 }
 
-// reborn restores the state in a new machine through a state file.
-func reborn(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
+// restored restores the state in a new machine through a state file.
+func restored(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
 	data, err := json.Marshal(old.Save())
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func reborn(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
 }
 
 // The invariants of the package's documentation, over the same timelines.
-func TestInvariants(t *testing.T) {
+func TestMachine_Invariants(t *testing.T) {
 	seed := seed()
 	t.Parallel()
 	for i := range *timelinesFlag / 4 {
@@ -213,11 +213,11 @@ func TestInvariants(t *testing.T) {
 		}
 		m := eviction.New(policy)
 		lastTrue := map[signals.Condition]time.Time{} // start of the minimum duration of a condition
-		var before *twinStep
+		var before *referenceStep
 		for j := range l.steps {
 			step := &l.steps[j]
 			var state string
-			if step.extra {
+			if step.early {
 				state = encoded(t, m)
 			}
 			snapshot := step.snapshot(before)
@@ -227,12 +227,12 @@ func TestInvariants(t *testing.T) {
 			if acts := v.Target != nil; acts && (!v.Met.Has(v.Target.Signal) || !snapshot.Node[v.Target.Signal].Known) {
 				fail("step %d acts for %s, which is not met", j, v.Target)
 			}
-			if step.extra && l.extraLooks != "immediate" {
+			if step.early && l.earlyEviction != "immediate" {
 				if v.Met.Len() == 0 && encoded(t, m) != state {
-					fail("step %d is an extra look that changed the state", j)
+					fail("step %d: an early check changed the state", j)
 				}
-				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.extraLooks == "never") {
-					fail("step %d is an extra look that acts for %v", j, v.Target)
+				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.earlyEviction == "never") {
+					fail("step %d: an early check acts for %v", j, v.Target)
 				}
 			}
 			for c, since := range lastTrue {
@@ -248,8 +248,8 @@ func TestInvariants(t *testing.T) {
 			if j%4 != 0 {
 				continue // encoding takes most of the time of this test
 			}
-			if again, err := reborn(m, snapshot.At); err != nil || encoded(t, again) != encoded(t, m) {
-				fail("step %d: the state is not what was saved: %v", j, err)
+			if again, err := restored(m, snapshot.At); err != nil || encoded(t, again) != encoded(t, m) {
+				fail("step %d: the restored state differs from the saved one: %v", j, err)
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The reference model decides by the words of the contract, with maps and lists and without
-// regard to speed. Its thresholds are identified by their index in its own list. It uses nothing
-// of the machine's structure.
+// The reference model implements the contract literally, with maps and lists, without regard to
+// speed. Its thresholds are identified by their index in its own list. It shares no structure with
+// the machine.
 
-type twinThreshold struct {
+type referenceThreshold struct {
 	signal   string
 	amount   int64 // with percent 0
 	percent  float32
@@ -24,37 +24,37 @@ type twinThreshold struct {
 	grace    time.Duration
 }
 
-type twinSeen struct {
+type referenceObservation struct {
 	available, capacity int64
 	at                  time.Duration
 }
 
-type twinStep struct {
+type referenceStep struct {
 	at    time.Duration
-	extra bool
-	seen  map[string]twinSeen
-	after map[string]twinSeen // replaces seen, after garbage collection
+	early bool
+	seen  map[string]referenceObservation
+	after map[string]referenceObservation // replaces seen, after garbage collection
 }
 
-type twin struct {
-	list       []twinThreshold
-	transition time.Duration
-	reserve    time.Duration
-	extraLooks string
+type reference struct {
+	list          []referenceThreshold
+	transition    time.Duration
+	reserve       time.Duration
+	earlyEviction string
 
-	since   map[int]time.Duration // threshold: met since
-	grown   map[int]bool          // threshold: was past its grace period
-	blind   map[string]time.Duration
-	seenAt  map[string]time.Duration
-	lastMet map[string]time.Duration
-	on      map[string]bool
-	before  *twinStep
+	since        map[int]time.Duration // threshold: met since
+	grown        map[int]bool          // threshold: was past its grace period
+	unknownSince map[string]time.Duration
+	seenAt       map[string]time.Duration
+	lastMet      map[string]time.Duration
+	on           map[string]bool
+	before       *referenceStep
 }
 
-var twinOrder = []string{"memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree",
+var signalOrder = []string{"memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree",
 	"imagefs.available", "imagefs.inodesFree", "containerfs.available", "containerfs.inodesFree", "pid.available"}
 
-func twinCondition(sig string) string {
+func conditionOf(sig string) string {
 	switch {
 	case strings.Contains(strings.ToLower(sig), "memory"):
 		return "MemoryPressure"
@@ -64,13 +64,13 @@ func twinCondition(sig string) string {
 	return "DiskPressure"
 }
 
-// newTwin derives thresholds as the contract does: allocatable memory if enforced, containerfs
+// newReference derives thresholds by the contract: allocatable memory if enforced, containerfs
 // from the signal it follows.
-func newTwin(configured []twinThreshold, enforced bool, layout string) *twin {
-	t := &twin{since: map[int]time.Duration{}, grown: map[int]bool{}}
+func newReference(configured []referenceThreshold, enforced bool, layout string) *reference {
+	t := &reference{since: map[int]time.Duration{}, grown: map[int]bool{}}
 	t.forget()
-	t.lastMet, t.on, t.blind = map[string]time.Duration{}, map[string]bool{}, map[string]time.Duration{}
-	var list []twinThreshold
+	t.lastMet, t.on, t.unknownSince = map[string]time.Duration{}, map[string]bool{}, map[string]time.Duration{}
+	var list []referenceThreshold
 	for _, c := range configured {
 		if !strings.HasPrefix(c.signal, "containerfs") {
 			list = append(list, c)
@@ -92,7 +92,7 @@ func newTwin(configured []twinThreshold, enforced bool, layout string) *twin {
 			list = append(list, c)
 		}
 	}
-	for _, sig := range twinOrder {
+	for _, sig := range signalOrder {
 		for _, soft := range []bool{false, true} {
 			for _, c := range list {
 				if c.signal == sig && (c.grace > 0) == soft && !slices.Contains(t.list, c) {
@@ -105,7 +105,7 @@ func newTwin(configured []twinThreshold, enforced bool, layout string) *twin {
 }
 
 // forget drops the state that a restart of the agent drops.
-func (t *twin) forget() { t.seenAt, t.before = map[string]time.Duration{}, nil }
+func (t *reference) forget() { t.seenAt, t.before = map[string]time.Duration{}, nil }
 
 func share(percent float32, amount, capacity int64) int64 {
 	if percent != 0 {
@@ -114,7 +114,7 @@ func share(percent float32, amount, capacity int64) int64 {
 	return amount
 }
 
-func (c twinThreshold) isMet(s twinSeen, withReclaim bool) bool {
+func (c referenceThreshold) isMet(s referenceObservation, withReclaim bool) bool {
 	line := share(c.percent, c.amount, s.capacity)
 	if withReclaim {
 		line += share(c.reclaimP, c.reclaim, s.capacity)
@@ -122,22 +122,22 @@ func (c twinThreshold) isMet(s twinSeen, withReclaim bool) bool {
 	return s.available < line
 }
 
-func (t *twin) configured() []string {
+func (t *reference) configured() []string {
 	var names []string
-	for _, sig := range twinOrder {
-		if slices.ContainsFunc(t.list, func(c twinThreshold) bool { return c.signal == sig }) {
+	for _, sig := range signalOrder {
+		if slices.ContainsFunc(t.list, func(c referenceThreshold) bool { return c.signal == sig }) {
 			names = append(names, sig)
 		}
 	}
 	return names
 }
 
-// doomed reports whether a hard memory threshold is met, and the headroom is exhausted or lasts
+// imminent reports whether a hard memory threshold is met, and the headroom is exhausted or lasts
 // no longer than the horizon.
-func (t *twin) doomed(s *twinStep) bool {
+func (t *reference) imminent(s *referenceStep) bool {
 	for _, c := range t.list {
 		now, known := s.seen[c.signal]
-		if twinCondition(c.signal) != "MemoryPressure" || c.grace != 0 || !known || !c.isMet(now, false) {
+		if conditionOf(c.signal) != "MemoryPressure" || c.grace != 0 || !known || !c.isMet(now, false) {
 			continue
 		}
 		if now.available == 0 {
@@ -159,22 +159,22 @@ func (t *twin) doomed(s *twinStep) bool {
 	return false
 }
 
-type twinAnswer struct {
+type referenceVerdict struct {
 	conditions, met, unknown []string
 	acts                     string // signal acted for, or ""
 	threshold                int    // its index
 	evicts                   bool   // a pod would be evicted: no recovery by garbage collection
 }
 
-func (t *twin) look(s *twinStep) twinAnswer {
-	answer := twinAnswer{threshold: -1}
+func (t *reference) check(s *referenceStep) referenceVerdict {
+	answer := referenceVerdict{threshold: -1}
 	for _, sig := range t.configured() {
 		if _, known := s.seen[sig]; !known {
 			answer.unknown = append(answer.unknown, sig)
 		}
 	}
-	full := !s.extra || t.extraLooks == "immediate"
-	acting := full || t.extraLooks == "imminent" && t.doomed(s)
+	full := !s.early || t.earlyEviction == "immediate"
+	acting := full || t.earlyEviction == "imminent" && t.imminent(s)
 	if acting {
 		t.decide(s, full, &answer)
 	}
@@ -187,19 +187,19 @@ func (t *twin) look(s *twinStep) twinAnswer {
 	return answer
 }
 
-func (t *twin) decide(s *twinStep, full bool, answer *twinAnswer) {
+func (t *reference) decide(s *referenceStep, full bool, answer *referenceVerdict) {
 	if full {
-		for _, sig := range twinOrder {
+		for _, sig := range signalOrder {
 			if _, known := s.seen[sig]; known {
-				delete(t.blind, sig)
-			} else if _, already := t.blind[sig]; !already {
-				t.blind[sig] = s.at
+				delete(t.unknownSince, sig)
+			} else if _, already := t.unknownSince[sig]; !already {
+				t.unknownSince[sig] = s.at
 			}
 		}
 	}
 	forgotten := func(sig string) bool {
-		since, blind := t.blind[sig]
-		return blind && s.at-since > t.transition
+		since, unknownSince := t.unknownSince[sig]
+		return unknownSince && s.at-since > t.transition
 	}
 	past := t.advance(s, full, forgotten)
 	for _, i := range past {
@@ -211,7 +211,7 @@ func (t *twin) decide(s *twinStep, full bool, answer *twinAnswer) {
 		last, ever := t.lastMet[condition]
 		stays := !full
 		for _, sig := range t.configured() {
-			if _, known := s.seen[sig]; !known && twinCondition(sig) == condition && !forgotten(sig) {
+			if _, known := s.seen[sig]; !known && conditionOf(sig) == condition && !forgotten(sig) {
 				stays = true
 			}
 		}
@@ -231,8 +231,8 @@ func (t *twin) decide(s *twinStep, full bool, answer *twinAnswer) {
 		}
 		answer.evicts = answer.evicts || answer.acts != "" && t.list[i].isMet(now, true)
 	}
-	for _, sig := range twinOrder {
-		if full || twinCondition(sig) == "MemoryPressure" {
+	for _, sig := range signalOrder {
+		if full || conditionOf(sig) == "MemoryPressure" {
 			delete(t.seenAt, sig)
 			if now, known := s.seen[sig]; known {
 				t.seenAt[sig] = now.at
@@ -242,9 +242,9 @@ func (t *twin) decide(s *twinStep, full bool, answer *twinAnswer) {
 }
 
 // advance updates the timers and returns the met thresholds with their grace period passed.
-func (t *twin) advance(s *twinStep, full bool, forgotten func(string) bool) (past []int) {
+func (t *reference) advance(s *referenceStep, full bool, forgotten func(string) bool) (past []int) {
 	for i, c := range t.list {
-		if !full && (c.grace != 0 || twinCondition(c.signal) != "MemoryPressure") {
+		if !full && (c.grace != 0 || conditionOf(c.signal) != "MemoryPressure") {
 			continue
 		}
 		now, known := s.seen[c.signal]
@@ -263,7 +263,7 @@ func (t *twin) advance(s *twinStep, full bool, forgotten func(string) bool) (pas
 		if _, running := t.since[i]; !running {
 			t.since[i] = s.at
 		}
-		t.lastMet[twinCondition(c.signal)] = s.at
+		t.lastMet[conditionOf(c.signal)] = s.at
 		t.grown[i] = s.at-t.since[i] >= c.grace
 		if t.grown[i] {
 			past = append(past, i)
@@ -272,9 +272,9 @@ func (t *twin) advance(s *twinStep, full bool, forgotten func(string) bool) (pas
 	return past
 }
 
-// In the machine's terms.
+// Conversions to the machine's types.
 
-func (c twinThreshold) threshold() eviction.Threshold {
+func (c referenceThreshold) threshold() eviction.Threshold {
 	sig, err := signals.Parse(c.signal)
 	if err != nil {
 		panic(err)
@@ -288,9 +288,9 @@ func (c twinThreshold) threshold() eviction.Threshold {
 	return eviction.Threshold{Signal: sig, Value: amount(c.amount, c.percent), Grace: c.grace, MinReclaim: amount(c.reclaim, c.reclaimP)}
 }
 
-func (s *twinStep) snapshot(before *twinStep) *signals.Snapshot {
+func (s *referenceStep) snapshot(before *referenceStep) *signals.Snapshot {
 	snapshot := &signals.Snapshot{At: epoch.Add(s.at)}
-	if s.extra {
+	if s.early {
 		snapshot.Kind = signals.Early
 	}
 	fill(&snapshot.Node, s.seen)
@@ -307,7 +307,7 @@ func (s *twinStep) snapshot(before *twinStep) *signals.Snapshot {
 	return snapshot
 }
 
-func fill(into *signals.Observations, seen map[string]twinSeen) {
+func fill(into *signals.Observations, seen map[string]referenceObservation) {
 	for sig := range signals.All {
 		if o, known := seen[sig.String()]; known {
 			into[sig] = signals.Observed(signals.Amount(o.available), signals.Amount(o.capacity), epoch.Add(o.at))

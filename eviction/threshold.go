@@ -47,7 +47,7 @@ func (v Value) String() string {
 type Threshold struct {
 	Signal signals.Signal
 	Value  Value
-	// Grace is how long the threshold has to be met before it is acted for; 0 for a hard one.
+	// Grace is how long the threshold has to be met before the first eviction; 0 for a hard one.
 	Grace time.Duration
 	// MinReclaim is the amount that has to be available above the value before a threshold that
 	// was acted for counts as unmet again.
@@ -92,7 +92,7 @@ func (t *Threshold) Missing(o *signals.Observation) signals.Amount {
 }
 
 // Exhausted reports whether nothing of the signal is available, or less than half of the
-// threshold.
+// threshold. The comparison subtracts, since doubling could overflow.
 func (t *Threshold) Exhausted(o *signals.Observation) bool {
 	return o.Known && (o.Available <= 0 || o.Available < t.Value.Of(o.Capacity).Value-o.Available)
 }

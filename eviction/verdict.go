@@ -32,8 +32,8 @@ type Reason uint8
 const (
 	NothingMet  Reason = iota
 	Ignored            // an early check while early evictions are off
-	NotImminent        // an early check: met, but exhaustion is not imminent
-	Unconfirmed        // an early check: met, imminent exhaustion not confirmed yet
+	NotImminent        // an early check: crossed, but exhaustion is not imminent
+	Unconfirmed        // an early check: crossed, imminent exhaustion not confirmed yet
 	Grace              // soft threshold still in its grace period
 	Stale              // met, but without a sample newer than the one used before
 	Act

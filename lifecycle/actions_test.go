@@ -21,8 +21,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// execute carries out an action without a fleet behind it.
-func (r *rig) execute(a *core.Action) error {
+// execute runs an action without a fleet.
+func (r *env) execute(a *core.Action) error {
 	c := New(r.settings, r.policy, r.parts())
 	x := r.task(c, a)
 	sending, stop := context.WithCancel(r.t.Context())
@@ -34,21 +34,21 @@ func (r *rig) execute(a *core.Action) error {
 	return err
 }
 
-func (r *rig) task(c *Controller, a *core.Action) *task {
+func (r *env) task(c *Controller, a *core.Action) *task {
 	x := &task{Action: a, class: classOf(a), added: time.Now(), executor: &executor{
 		settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, inbox: c.inbox,
 	}}
-	go agreeing(r.t.Context(), c.inbox)
+	go grantAll(r.t.Context(), c.inbox)
 	r.with(func() {
-		if n := r.things["nodes"]["/"+a.Node]; n != nil {
+		if n := r.objects["nodes"]["/"+a.Node]; n != nil {
 			x.version = n.GetResourceVersion()
 		}
 	})
 	return x
 }
 
-// agreeing answers that every action is still wanted.
-func agreeing(ctx context.Context, m *inbox) {
+// grantAll grants every action.
+func grantAll(ctx context.Context, m *inbox) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,39 +56,39 @@ func agreeing(ctx context.Context, m *inbox) {
 		case <-m.some:
 		}
 		for _, l := range m.collect().events {
-			if a, is := l.(asked); is {
+			if a, is := l.(wantedQuery); is {
 				a.answer <- permission{granted: true}
 			}
 		}
 	}
 }
 
-// seen returns a node as the fleet receives it.
-func (r *rig) seen(n *corev1.Node) *model.Node {
-	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).node(n)
+// modelNode returns a node as the fleet receives it.
+func (r *env) modelNode(n *corev1.Node) *model.Node {
+	return (&converter{warn: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).node(n)
 }
 
-func (r *rig) seenPod(p *corev1.Pod) *model.Pod {
-	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).pod(p)
+func (r *env) modelPod(p *corev1.Pod) *model.Pod {
+	return (&converter{warn: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).pod(p)
 }
 
-func silenceOf(n *model.Node) *core.Action {
+func markUnknownOf(n *model.Node) *core.Action {
 	return &core.Action{Kind: core.MarkUnknown, Node: n.Name, Object: n, Conditions: []core.UnknownCondition{
 		{Type: model.Ready, Reason: model.ReasonStatusUnknown, Message: "m"},
 		{Type: model.PIDPressure, Reason: model.ReasonStatusNeverUpdated, Message: "never"},
 	}}
 }
 
-func TestSilenceWritesWhatItSaysAndNothingElse(t *testing.T) {
+func TestMarkUnknown_WritesOnlyGivenConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		n := r.node("a", func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:2] })
 		r.until(time.Minute)
-		if err := r.execute(silenceOf(r.seen(n))); err != nil {
+		if err := r.execute(markUnknownOf(r.modelNode(n))); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(r.seenRequests(), ", "); got != "PATCH nodes/a/status" {
-			t.Errorf("it took %s", got)
+			t.Errorf("got requests %s, want PATCH nodes/a/status", got)
 		}
 		live, now := r.live("a"), time.Now()
 		for _, c := range []struct {
@@ -103,16 +103,16 @@ func TestSilenceWritesWhatItSaysAndNothingElse(t *testing.T) {
 		} {
 			got := conditionOf(live, c.kind)
 			if got.Status != c.status || got.Message != c.message || !got.LastHeartbeatTime.Time.Equal(c.heartbeat) || !got.LastTransitionTime.Time.Equal(c.changed) {
-				t.Errorf("%s is %+v", c.kind, got)
+				t.Errorf("%s: got %+v", c.kind, got)
 			}
 		}
 	})
 }
 
 // seenRequests returns the requests except lists, watches and events.
-func (r *rig) seenRequests() (all []string) {
+func (r *env) seenRequests() (all []string) {
 	r.with(func() {
-		for _, s := range r.server.seen {
+		for _, s := range r.server.requests {
 			if !strings.Contains(s, "events") {
 				all = append(all, s)
 			}
@@ -121,31 +121,31 @@ func (r *rig) seenRequests() (all []string) {
 	return all
 }
 
-func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
+func TestTask_StopsAfterNewReport(t *testing.T) {
 	for _, kind := range []core.Kind{core.MarkUnknown, core.Taint} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
-			n := r.seen(r.node("a"))
+			r := newEnv(t)
+			n := r.modelNode(r.node("a"))
 			r.until(time.Minute)
-			a := silenceOf(n)
+			a := markUnknownOf(n)
 			if a.Kind = kind; kind == core.Taint {
 				a.Add = []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoExecute}}
 			}
 			x := r.task(New(r.settings, r.policy, r.parts()), a)
-			r.node("a") // its kubelet reports, and no watch has delivered it yet
+			r.node("a") // a report that no watch has delivered yet
 			if err := taskFuncs[kind](x, t.Context()); !errors.Is(err, errReported) {
-				t.Errorf("%s: %v", kind, err)
+				t.Errorf("%s: got error %v, want %v", kind, err, errReported)
 			}
 			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
-				t.Errorf("%s: the node is %+v", kind, live)
+				t.Errorf("%s: the node was changed: %+v", kind, live)
 			}
 		})
 	}
 }
 
-// TestANodeThatReportsAFaultIsAlive checks that a node's own report is not overwritten for a
+// TestTask_PreservesReportedFault checks that a node's own report is not overwritten for a
 // lack of heartbeats.
-func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
+func TestTask_PreservesReportedFault(t *testing.T) {
 	for _, c := range []struct {
 		kind core.Kind
 		key  string
@@ -156,8 +156,8 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 		{core.Taint, model.KeyNotReady, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
-			a := silenceOf(r.seen(r.node("a")))
+			r := newEnv(t)
+			a := markUnknownOf(r.modelNode(r.node("a")))
 			r.until(time.Minute)
 			if a.Kind = c.kind; c.kind == core.Taint {
 				a.Add = []model.Taint{{Key: c.key, Effect: model.NoExecute}}
@@ -165,20 +165,20 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 			x := r.task(New(r.settings, r.policy, r.parts()), a)
 			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
 			if err := taskFuncs[c.kind](x, t.Context()); !errors.Is(err, c.want) {
-				t.Errorf("%s %s: %v", c.kind, c.key, err)
+				t.Errorf("%s %s: got error %v, want %v", c.kind, c.key, err, c.want)
 			}
 			if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionFalse {
-				t.Errorf("%s %s: it is %s", c.kind, c.key, got)
+				t.Errorf("%s %s: got Ready %s, want False", c.kind, c.key, got)
 			}
 		})
 	}
 }
 
-func TestSilenceOutlastsOtherWriters(t *testing.T) {
+func TestMarkUnknown_RetriesAfterOtherWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		n := r.node("a")
-		x := r.task(New(r.settings, r.policy, r.parts()), silenceOf(r.seen(n)))
+		x := r.task(New(r.settings, r.policy, r.parts()), markUnknownOf(r.modelNode(n)))
 		r.with(func() { // a write, but not by the node
 			other := n.DeepCopy()
 			other.Annotations = map[string]string{"k": "v"}
@@ -189,14 +189,14 @@ func TestSilenceOutlastsOtherWriters(t *testing.T) {
 		}
 		live := r.live("a")
 		if conditionOf(live, corev1.NodeReady).Status != corev1.ConditionUnknown || live.Annotations["k"] != "v" {
-			t.Errorf("the node is %+v", live)
+			t.Errorf("got node %+v", live)
 		}
 	})
 }
 
-func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
+func TestTaint_PreservesForeignTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		added := metav1.NewTime(r.begun.Add(-time.Hour))
 		n := r.node("a", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{
@@ -206,14 +206,14 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 				{Key: model.KeyUnreachable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added},
 			}
 		})
-		r.doubting(n)
+		r.lenientNode(n)
 		writes := 0
 		r.with(func() {
 			r.fault = func(q *http.Request) (*http.Response, error) { // another write precedes ours, twice
 				if q.Method == http.MethodPatch && writes < 2 {
 					writes++
 					r.with(func() {
-						other := r.things["nodes"]["/a"].DeepCopyObject().(*corev1.Node)
+						other := r.objects["nodes"]["/a"].DeepCopyObject().(*corev1.Node)
 						other.Spec.Taints = append(other.Spec.Taints, corev1.Taint{Key: "late" + string(rune('0'+writes)), Effect: corev1.TaintEffectNoSchedule})
 						r.store("nodes", other)
 					})
@@ -223,7 +223,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 		})
 		now := r.begun.Add(time.Second)
 		err := r.execute(&core.Action{
-			Kind: core.Taint, Node: "a", Object: r.doubting(n),
+			Kind: core.Taint, Node: "a", Object: r.lenientNode(n),
 			Add: []model.Taint{
 				{Key: model.KeyUnreachable, Effect: model.NoSchedule, Added: now},
 				{Key: model.KeyUnreachable, Effect: model.NoExecute, Added: now},
@@ -236,28 +236,28 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 		}
 		live := r.live("a")
 		if got, want := taintsOf(live), "mine:NoExecute odd:NoBreakfast unreachable:NoSchedule late1:NoSchedule late2:NoSchedule unreachable:NoExecute"; got != want {
-			t.Errorf("the taints are %s\nnot %s", got, want)
+			t.Errorf("got taints %s\nwant %s", got, want)
 		}
 		if at := live.Spec.Taints[2].TimeAdded; !at.Time.Equal(added.Time) {
-			t.Errorf("a taint that was there has a new time: %s", at)
+			t.Errorf("existing taint: got time %s, want %s", at, added)
 		}
 		if at := live.Spec.Taints[5].TimeAdded; !at.Time.Equal(now) {
-			t.Errorf("a new taint has the time %s", at)
+			t.Errorf("new taint: got time %s, want %s", at, now)
 		}
 		if live.Labels[convert.LabelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
-			t.Errorf("the labels are %v", live.Labels)
+			t.Errorf("got labels %v", live.Labels)
 		}
 	})
 }
 
-// doubting converts a node with unknown values.
-func (r *rig) doubting(n *corev1.Node) *model.Node {
-	return (&converter{doubt: func(string, string) {}}).node(n)
+// lenientNode converts a node with unknown values.
+func (r *env) lenientNode(n *corev1.Node) *model.Node {
+	return (&converter{warn: func(string, string) {}}).node(n)
 }
 
-func TestAConflictThatDoesNotEndFails(t *testing.T) {
+func TestTaint_FailsAfterRepeatedConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		n := r.node("a")
 		r.with(func() {
 			r.fault = func(q *http.Request) (*http.Response, error) {
@@ -267,30 +267,30 @@ func TestAConflictThatDoesNotEndFails(t *testing.T) {
 				return nil, nil
 			}
 		})
-		a := &core.Action{Kind: core.Taint, Node: "a", Object: r.seen(n), Add: []model.Taint{{Key: "k", Effect: model.NoSchedule}}}
+		a := &core.Action{Kind: core.Taint, Node: "a", Object: r.modelNode(n), Add: []model.Taint{{Key: "k", Effect: model.NoSchedule}}}
 		if err := r.execute(a); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "patch node a") {
-			t.Errorf("it failed with %v", err)
+			t.Errorf("got error %v, want a conflict", err)
 		}
 	})
 }
 
-func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
+func TestCleanUpAgent_RemovesConditionsAndTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		n := r.node("a", func(n *corev1.Node) {
-			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: ours + "MemoryPressure", Status: corev1.ConditionTrue},
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: agentPrefix + "MemoryPressure", Status: corev1.ConditionTrue},
 				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
-			n.Spec.Taints = []corev1.Taint{{Key: ours + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+			n.Spec.Taints = []corev1.Taint{{Key: agentPrefix + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		if err := r.execute(&core.Action{Kind: core.CleanUpAgent, Node: "a", Object: r.seen(n)}); err != nil {
+		if err := r.execute(&core.Action{Kind: core.CleanUpAgent, Node: "a", Object: r.modelNode(n)}); err != nil {
 			t.Fatal(err)
 		}
 		live := r.live("a")
 		if got := taintsOf(live); got != "k:NoSchedule" {
-			t.Errorf("the taints are %s", got)
+			t.Errorf("got taints %s, want k:NoSchedule", got)
 		}
-		if conditionOf(live, ours+"MemoryPressure").Status != "" || len(live.Status.Conditions) != 5 {
-			t.Errorf("the conditions are %+v", live.Status.Conditions)
+		if conditionOf(live, agentPrefix+"MemoryPressure").Status != "" || len(live.Status.Conditions) != 5 {
+			t.Errorf("got conditions %+v", live.Status.Conditions)
 		}
 	})
 }
@@ -299,11 +299,11 @@ func evictionOf(p *model.Pod, why core.Why) *core.Action {
 	return &core.Action{Kind: core.Evict, Node: p.Node, Pod: p, Why: why, First: time.Now()}
 }
 
-func TestPodsAreToldWhyTheyEnd(t *testing.T) {
+func TestEvict_WritesReasonAndEvent(t *testing.T) {
 	for _, c := range []struct {
 		why            core.Why
 		event, message string
-		told           func(*corev1.Pod) bool
+		wantStatus     func(*corev1.Pod) bool
 	}{
 		{core.ByTaint, "TaintManagerEviction", "Marking for deletion Pod default/web", func(p *corev1.Pod) bool {
 			c := p.Status.Conditions[0] // a patch puts new ones first
@@ -315,7 +315,7 @@ func TestPodsAreToldWhyTheyEnd(t *testing.T) {
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
+			r := newEnv(t)
 			p := r.pod("a", "web")
 			var last *corev1.Pod
 			r.with(func() {
@@ -326,49 +326,49 @@ func TestPodsAreToldWhyTheyEnd(t *testing.T) {
 					return nil, nil
 				}
 			})
-			if err := r.execute(evictionOf(r.seenPod(p), c.why)); err != nil {
+			if err := r.execute(evictionOf(r.modelPod(p), c.why)); err != nil {
 				t.Fatal(err)
 			}
-			if r.livePod("web") != nil || last == nil || !c.told(last) {
-				t.Errorf("%s: the pod ended as %+v", c.why, last)
+			if r.livePod("web") != nil || last == nil || !c.wantStatus(last) {
+				t.Errorf("%s: got last status of the pod %+v", c.why, last)
 			}
 			if len(r.events) != 1 || r.events[0].Reason != c.event || r.events[0].Message != c.message || r.events[0].InvolvedObject.UID != p.UID {
-				t.Errorf("%s: the events are %+v", c.why, r.events)
+				t.Errorf("%s: got events %+v", c.why, r.events)
 			}
 		})
 	}
 }
 
-func TestAnotherPodOfTheNameStays(t *testing.T) {
+func TestPodTask_SkipsNewPodOfSameName(t *testing.T) {
 	for _, kind := range []core.Kind{core.Evict, core.SoftEvict, core.MarkNotReady} {
 		for _, method := range []Method{Delete, EvictThenDelete} {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newEnv(t)
 				r.settings.EvictionMethod = method
-				was := r.seenPod(r.pod("a", "web"))
-				was.UID, was.Asked = "former", &model.Request{GraceSeconds: 30}
+				was := r.modelPod(r.pod("a", "web"))
+				was.UID, was.Requested = "former", &model.Request{GraceSeconds: 30}
 				a := evictionOf(was, core.ByTaint)
 				a.Kind = kind
 				if err := r.execute(a); err != nil {
-					t.Errorf("%s, %s: a pod that is gone is an error: %v", kind, method, err)
+					t.Errorf("%s, %s: got error %v for a replaced pod", kind, method, err)
 				}
 				if p := r.livePod("web"); p == nil || len(p.Status.Conditions) != 2 || p.Status.Conditions[0].Status != corev1.ConditionTrue {
-					t.Errorf("%s, %s: another pod was touched: %+v", kind, method, p)
+					t.Errorf("%s, %s: another pod was changed: %+v", kind, method, p)
 				}
-				r.with(func() { delete(r.things["pods"], "default/web") })
+				r.with(func() { delete(r.objects["pods"], "default/web") })
 				if err := r.execute(a); err != nil {
-					t.Errorf("%s, %s: no pod is an error: %v", kind, method, err)
+					t.Errorf("%s, %s: got error %v for a missing pod", kind, method, err)
 				}
 			})
 		}
 	}
 }
 
-// TestADeleteKnowsItsPod covers a pod that was replaced between the patch and the delete.
-func TestADeleteKnowsItsPod(t *testing.T) {
+// TestEvict_DeletesByUID covers a pod that was replaced between the patch and the delete.
+func TestEvict_DeletesByUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		p := r.seenPod(r.pod("a", "web"))
+		r := newEnv(t)
+		p := r.modelPod(r.pod("a", "web"))
 		r.with(func() {
 			r.fault = func(q *http.Request) (*http.Response, error) {
 				if q.Method == http.MethodDelete {
@@ -381,120 +381,120 @@ func TestADeleteKnowsItsPod(t *testing.T) {
 			t.Error(err)
 		}
 		if p := r.livePod("web"); p == nil || p.UID != "new" {
-			t.Errorf("the new pod is %+v", p)
+			t.Errorf("the new pod was deleted: got %+v", p)
 		}
 	})
 }
 
-func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
+func TestEvictThenDelete_DeletesAfterEvictionWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.EvictionMethod = EvictThenDelete
 		r.refuses = func(p *corev1.Pod) error {
 			err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
 			return err
 		}
-		p := r.seenPod(r.pod("a", "web"))
+		p := r.modelPod(r.pod("a", "web"))
 		for at := time.Duration(0); at < r.settings.EvictionWait; at += 30 * time.Second {
 			r.until(at)
-			if err := r.execute(evictionOf(p, core.ByTaint)); !apierrors.IsTooManyRequests(err) { // as a new leader each time
-				t.Fatalf("after %s: %v", at, err)
+			if err := r.execute(evictionOf(p, core.ByTaint)); !apierrors.IsTooManyRequests(err) { // by a new leader each time
+				t.Fatalf("after %s: got error %v, want a refusal", at, err)
 			}
 			if r.livePod("web") == nil {
-				t.Fatalf("after %s it is gone", at)
+				t.Fatalf("after %s: the pod was deleted", at)
 			}
 		}
 		r.until(r.settings.EvictionWait)
 		if err := r.execute(evictionOf(p, core.ByTaint)); err != nil || r.livePod("web") != nil {
-			t.Errorf("after %s it is still there: %v", r.settings.EvictionWait, err)
+			t.Errorf("after %s: the pod was not deleted: %v", r.settings.EvictionWait, err)
 		}
 		if len(r.events) != 1 {
-			t.Errorf("it was told %d times", len(r.events))
+			t.Errorf("got %d events, want 1", len(r.events))
 		}
 	})
 }
 
-// TestBudgetsHoldNothingForEver covers kube-controller-manager, which resets the pod's
+// TestEvictThenDelete_SurvivesConditionReset covers kube-controller-manager, which resets the pod's
 // disruption condition after two minutes: the eviction does not start over.
-func TestBudgetsHoldNothingForEver(t *testing.T) {
+func TestEvictThenDelete_SurvivesConditionReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.EvictionMethod = EvictThenDelete
 		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
-		a := evictionOf(r.seenPod(r.pod("a", "web")), core.ByTaint)
+		a := evictionOf(r.modelPod(r.pod("a", "web")), core.ByTaint)
 		a.First = r.begun
 		if err := r.execute(a); !apierrors.IsTooManyRequests(err) {
 			t.Fatal(err)
 		}
-		r.tells("web", corev1.ConditionFalse, r.begun.Add(2*time.Minute))
+		r.setDisruption("web", corev1.ConditionFalse, r.begun.Add(2*time.Minute))
 		r.until(r.settings.EvictionWait + 10*time.Second)
 		if err := r.execute(a); err != nil || r.livePod("web") != nil {
-			t.Errorf("after %s it is still there: %v", time.Since(r.begun), err)
+			t.Errorf("after %s: the pod was not deleted: %v", time.Since(r.begun), err)
 		}
 	})
 }
 
-// TestABudgetIsAskedAnewForANewEviction checks that an obsolete eviction has not used up the
+// TestEvictThenDelete_NewEvictionRestartsWait checks that an obsolete eviction has not used up the
 // time of the next one.
-func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
+func TestEvictThenDelete_NewEvictionRestartsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.EvictionMethod = EvictThenDelete
 		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
-		a := evictionOf(r.seenPod(r.pod("a", "web")), core.ByTaint)
-		r.tells("web", corev1.ConditionTrue, r.begun)
+		a := evictionOf(r.modelPod(r.pod("a", "web")), core.ByTaint)
+		r.setDisruption("web", corev1.ConditionTrue, r.begun)
 		r.until(time.Hour)
 		a.Due, a.First = time.Now().Add(-time.Second), time.Now()
 		if err := r.execute(a); !apierrors.IsTooManyRequests(err) || r.livePod("web") == nil {
-			t.Fatalf("it was deleted at once: %v", err)
+			t.Fatalf("the pod was deleted at once: %v", err)
 		}
-		since, told := disruptedSince(r.livePod("web"))
-		if !told || !since.Equal(time.Now()) {
-			t.Errorf("a successor would count from %s, %v", since, told)
+		since, marked := disruptedSince(r.livePod("web"))
+		if !marked || !since.Equal(time.Now()) {
+			t.Errorf("got disruption since %s, %v, want now", since, marked)
 		}
 	})
 }
 
-// tells stores a pod's disruption condition.
-func (r *rig) tells(name string, status corev1.ConditionStatus, at time.Time) {
+// setDisruption stores a pod's disruption condition.
+func (r *env) setDisruption(name string, status corev1.ConditionStatus, at time.Time) {
 	r.with(func() {
-		p := r.things["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
-		kept := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status, LastTransitionTime: metav1.NewTime(at)}
+		p := r.objects["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
+		disrupted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status, LastTransitionTime: metav1.NewTime(at)}
 		if status == corev1.ConditionTrue {
-			kept.Reason = reasonByTaint
+			disrupted.Reason = reasonByTaint
 		}
-		p.Status.Conditions = append([]corev1.PodCondition{kept}, slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		p.Status.Conditions = append([]corev1.PodCondition{disrupted}, slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.DisruptionTarget
 		})...)
 		r.store("pods", p)
 	})
 }
 
-func TestLiveReads(t *testing.T) {
+func TestReadLease_ReportsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.node("a")
 		read := func(node string) (time.Time, error) {
 			x := r.task(New(r.settings, r.policy, r.parts()), &core.Action{Kind: core.ReadLease, Node: node})
 			return x.readLease(r.t.Context())
 		}
 		if at, err := read("a"); err != nil || !at.Equal(r.begun) {
-			t.Errorf("a lease: %s, %v", at, err)
+			t.Errorf("existing lease: got %s, %v", at, err)
 		}
 		if at, err := read("b"); err != nil || !at.IsZero() {
-			t.Errorf("no lease: %s, %v", at, err)
+			t.Errorf("missing lease: got %s, %v", at, err)
 		}
 		for name, fault := range map[string]func(*http.Request) (*http.Response, error){
-			"a server that hangs": hanging, "no server": refusing, "a proxy's 404": notFoundByAProxy, "a busy server": busy,
+			"hanging server": hanging, "no server": refusing, "404 of a proxy": notFoundByAProxy, "busy server": busy,
 		} {
 			r.with(func() { r.fault = fault })
 			began := time.Now()
 			if at, err := read("a"); err == nil || !at.IsZero() {
-				t.Errorf("%s: %s, %v", name, at, err)
+				t.Errorf("%s: got %s, %v, want an error", name, at, err)
 			}
 			if took := time.Since(began); took > r.settings.RequestTimeout {
-				t.Errorf("%s: it took %s", name, took)
+				t.Errorf("%s: the request took %s", name, took)
 			}
 		}
 	})

@@ -44,7 +44,7 @@ func rankOf(c class, begun bool) rank {
 // and within a rank in the order of their calls.
 type budget struct {
 	every time.Duration // mean time between two turns
-	most  time.Duration // burst, as time
+	burst time.Duration // burst, as time
 
 	mu      sync.Mutex
 	next    time.Time // the next turn without a burst
@@ -58,18 +58,18 @@ func newBudget(qps float64, burst int) *budget {
 		return &budget{}
 	}
 	every := time.Duration(float64(time.Second) / qps)
-	return &budget{every: every, most: time.Duration(max(burst, 1)-1) * every}
+	return &budget{every: every, burst: time.Duration(max(burst, 1)-1) * every}
 }
 
-// take waits for the turn of a request. It returns an error if ctx ends first.
-func (b *budget) take(ctx context.Context, r rank) error {
-	_, err := b.takeUnless(ctx, r, nil)
+// acquire waits for the turn of a request. It returns an error if ctx ends first.
+func (b *budget) acquire(ctx context.Context, r rank) error {
+	_, err := b.acquireUnless(ctx, r, nil)
 	return err
 }
 
-// takeUnless does the same, but ends without a turn and without an error once the
+// acquireUnless does the same, but ends without a turn and without an error once the
 // request becomes urgent.
-func (b *budget) takeUnless(ctx context.Context, r rank, urgent <-chan struct{}) (taken bool, err error) {
+func (b *budget) acquireUnless(ctx context.Context, r rank, urgent <-chan struct{}) (acquired bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -87,16 +87,16 @@ func (b *budget) takeUnless(ctx context.Context, r rank, urgent <-chan struct{})
 	case <-mine:
 		return true, nil
 	case <-urgent:
-		b.leave(r, mine)
+		b.cancel(r, mine)
 		return false, nil
 	case <-ctx.Done():
-		b.leave(r, mine)
+		b.cancel(r, mine)
 		return false, ctx.Err()
 	}
 }
 
-// leave removes a waiting request. A turn that it was granted meanwhile is lost.
-func (b *budget) leave(r rank, mine chan struct{}) {
+// cancel removes a waiting request. A turn that it was granted meanwhile is lost.
+func (b *budget) cancel(r rank, mine chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.Index(b.waiting[r], mine); i >= 0 {
@@ -104,8 +104,8 @@ func (b *budget) leave(r rank, mine chan struct{}) {
 	}
 }
 
-// putBack returns an unused turn.
-func (b *budget) putBack() {
+// release returns an unused turn.
+func (b *budget) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next = b.next.Add(-b.every)
@@ -117,7 +117,7 @@ func (b *budget) putBack() {
 func (b *budget) grant(now time.Time) {
 	for r := range b.waiting {
 		for len(b.waiting[r]) > 0 {
-			if earliest := now.Add(-b.most); b.next.Before(earliest) {
+			if earliest := now.Add(-b.burst); b.next.Before(earliest) {
 				b.next = earliest
 			}
 			if b.next.After(now) {

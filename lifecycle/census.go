@@ -36,6 +36,6 @@ type count struct{ answer chan<- Census }
 func (e count) apply(c *Controller, now time.Time) {
 	e.answer <- Census{
 		Census: c.fleet.Census(), Synced: c.complete >= c.lists, Nodes: len(c.nodes),
-		Renewals: c.inbox.renewals.Load(), Replaces: c.executor != nil && !c.rehearsal.on,
+		Renewals: c.inbox.renewals.Load(), Replaces: c.executor != nil && !c.dryRun,
 	}
 }

@@ -42,8 +42,8 @@ func (k *clock) advance() (now time.Time, missed time.Duration) {
 // of converts a time of the monotonic clock, by its distance to the last reading. The result is
 // between the results of the last two readings. Observations therefore stay in order, whatever
 // changes the wall clock had in between.
-func (k *clock) of(moment time.Time) time.Time {
-	at := k.now.Add(moment.Sub(k.read))
+func (k *clock) of(t time.Time) time.Time {
+	at := k.now.Add(t.Sub(k.read))
 	switch {
 	case at.After(k.now):
 		return k.now

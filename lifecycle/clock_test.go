@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -21,7 +22,7 @@ func (w *wall) clock() *clock {
 	return k
 }
 
-func TestAClockFollowsTheWall(t *testing.T) {
+func TestClock_FollowsWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wall{}
 		k := w.clock()
@@ -36,26 +37,26 @@ func TestAClockFollowsTheWall(t *testing.T) {
 			{-4 * time.Second, 5 * time.Second, time.Hour + 17500*time.Millisecond, 0},
 			{0, 5 * time.Second, time.Hour + 21*time.Second, 0},
 			{0, 5 * time.Second, time.Hour + 26*time.Second, 0},
-			{300 * time.Millisecond, 700 * time.Millisecond, time.Hour + 27*time.Second, 0}, // no leap
-			{0, time.Minute, time.Hour + 87*time.Second, 40 * time.Second},                  // it was stopped
+			{300 * time.Millisecond, 700 * time.Millisecond, time.Hour + 27*time.Second, 0}, // below a leap
+			{0, time.Minute, time.Hour + 87*time.Second, 40 * time.Second},                  // the process was stopped
 		} {
 			<-time.After(step.passes)
 			w.set(step.set)
 			now, missed := k.advance()
 			if now.Sub(begun) != step.want || missed != step.missed || now.Before(last) {
-				t.Fatalf("after %s: %s of which %s were missed, not %s and %s", time.Since(begun), now.Sub(begun), missed, step.want, step.missed)
+				t.Fatalf("after %s: got %s with %s missed, want %s and %s", time.Since(begun), now.Sub(begun), missed, step.want, step.missed)
 			}
 			last = now
 		}
 		if <-time.After(time.Second); k.until(last.Add(time.Minute)) != 59*time.Second {
-			t.Errorf("a second ago it was a minute, now it is %s", k.until(last.Add(time.Minute)))
+			t.Errorf("got %s left, want 59s", k.until(last.Add(time.Minute)))
 		}
 	})
 }
 
-// TestMomentsOfAClock checks that arrivals keep their age and order, even if the wall clock was
-// set in between.
-func TestMomentsOfAClock(t *testing.T) {
+// TestClock_ConvertsArrivals checks that age and order of arrivals are unchanged, even if the wall
+// clock was set in between.
+func TestClock_ConvertsArrivals(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		set      time.Duration // after 5 s, 2 s of them since the clock was read
@@ -63,11 +64,11 @@ func TestMomentsOfAClock(t *testing.T) {
 		want     time.Duration // since the beginning
 		wantNext time.Duration // of one right after, without another reading of the clock
 	}{
-		{"as long ago", 0, time.Second, 4 * time.Second, 5 * time.Second},
-		{"before it was looked at the clock: then", 0, 3 * time.Second, 3 * time.Second, 5 * time.Second},
+		{"clock not set", 0, time.Second, 4 * time.Second, 5 * time.Second},
+		{"before the last reading", 0, 3 * time.Second, 3 * time.Second, 5 * time.Second},
 		{"after a leap", time.Hour, time.Second, time.Hour + 4*time.Second, time.Hour + 5*time.Second},
-		{"while it goes slowly", -time.Hour, time.Second, 3 * time.Second, 4 * time.Second},
-		{"while it goes slowly, a moment ago", -time.Hour, 100 * time.Millisecond, 3900 * time.Millisecond, 4 * time.Second},
+		{"clock set back", -time.Hour, time.Second, 3 * time.Second, 4 * time.Second},
+		{"clock set back, recent arrival", -time.Hour, 100 * time.Millisecond, 3900 * time.Millisecond, 4 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,23 +77,23 @@ func TestMomentsOfAClock(t *testing.T) {
 				<-time.After(3 * time.Second)
 				k.advance()
 				<-time.After(2 * time.Second)
-				moment := time.Now().Add(-c.ago)
+				arrival := time.Now().Add(-c.ago)
 				w.set(c.set)
 				k.advance()
-				if got := k.of(moment).Sub(begun); got != c.want {
-					t.Errorf("%s ago it was %s, not %s", c.ago, got, c.want)
+				if got := k.of(arrival).Sub(begun); got != c.want {
+					t.Errorf("arrival %s ago: got %s, want %s", c.ago, got, c.want)
 				}
 				if got := k.of(time.Now().Add(time.Second)).Sub(begun); got != c.wantNext {
-					t.Errorf("what came since is of %s, not %s", got, c.wantNext)
+					t.Errorf("next arrival: got %s, want %s", got, c.wantNext)
 				}
 			})
 		})
 	}
 }
 
-// TestNobodyIsGivenUpForAClockThatIsSet checks that only dead nodes are lost, somewhat later
+// TestController_ToleratesClockChanges checks that only dead nodes are lost, somewhat later
 // than usual.
-func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
+func TestController_ToleratesClockChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		by       time.Duration
 		from, to time.Duration // time until a dead node is Unknown
@@ -105,12 +106,12 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.wall, r.policy.Evidence.LiveReads = &wall{}, c.live
+				r := newEnv(t)
+				r.wall, r.policy.Confirmation.LiveReads = &wall{}, c.live
 				for _, name := range []string{"a", "b", "c", "d"} {
 					r.node(name)
 				}
-				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c", "d")
+				r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c", "d")
 				r.start()
 				r.until(15 * time.Second)
 				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
@@ -123,12 +124,12 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 				}
 				r.until(c.to)
 				if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
-					t.Errorf("after %s the dead node is %s", c.to, got)
+					t.Errorf("after %s: Ready of the dead node is %s, want Unknown", c.to, got)
 				}
 				r.until(5 * time.Minute)
 				for _, name := range []string{"b", "c", "d"} {
 					if strings.Contains(r.lines("mark-unknown", "taint"), " "+name+" ") {
-						t.Errorf("%s was given up", name)
+						t.Errorf("live node %s was declared lost", name)
 					}
 				}
 			})
@@ -136,17 +137,27 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenAfterASleep covers a suspended machine. It has not counted the time, and
-// another replica may lead by now.
-func TestNothingIsWrittenAfterASleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lock{lasts: 15 * time.Second, renewed: time.Now()}
-		if <-time.After(10 * time.Second); !l.holds(time.Now()) {
-			t.Error("it is held for 15 s")
-		}
-		slept := time.Now().Round(0).Add(6 * time.Second) // by the wall clock alone
-		if l.holds(slept) {
-			t.Error("it is held for longer than it lasts")
-		}
-	})
+// suspendedFor returns the time of a machine that was suspended for some seconds: the wall clock
+// counted them, the monotonic clock did not. Only the bits of a [time.Time] can have that.
+func suspendedFor(t *testing.T, before time.Time, seconds int) time.Time {
+	t.Helper()
+	now := before
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(seconds) << 30
+	if wall := now.Round(0).Sub(before.Round(0)); wall != time.Duration(seconds)*time.Second || now.Sub(before) != 0 {
+		t.Fatalf("the wall clock is %s ahead and the monotonic clock %s, want %d s and 0", wall, now.Sub(before), seconds)
+	}
+	return now
+}
+
+// TestLock_ExpiresDuringSuspend covers a suspended machine. It has not counted the time, and
+// another replica may lead by now. A synctest bubble has no monotonic clock.
+func TestLock_ExpiresDuringSuspend(t *testing.T) {
+	now := time.Now()
+	l := &lock{leaseDuration: 15 * time.Second, renewed: now.Add(-10 * time.Second)}
+	if !l.holds(now) {
+		t.Error("the lease was lost before 15 s")
+	}
+	if l.holds(suspendedFor(t, now, 6)) {
+		t.Error("the lease was held beyond its duration")
+	}
 }

@@ -31,10 +31,11 @@ type Controller struct {
 
 	// Of the goroutine that owns the fleet.
 	fleet       *core.Fleet
-	nodes       map[string]*sighting
-	rehearsal   *rehearsal
-	complete    int   // lists that were complete once
-	term        *term // nil before the first
+	nodes       map[string]*observation
+	dryRun      bool                  // actions are simulated
+	deleted     map[string]*model.Pod // by a dry run, by UID
+	complete    int                   // lists that were complete once
+	term        *term                 // nil before the first
 	predecessor time.Time
 	executor    *executor  // nil: this process makes no decisions
 	other       otherWrite // the latest of all nodes
@@ -48,7 +49,7 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	c := &Controller{
 		settings: s, parts: p, log: log, clock: newClock(),
 		inbox: newInbox(), warnings: &warnings{log: log}, otherWriters: s.OtherWriters,
-		fleet: core.New(policy), nodes: map[string]*sighting{}, rehearsal: newRehearsal(),
+		fleet: core.New(policy), nodes: map[string]*observation{}, deleted: map[string]*model.Pod{},
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
 	c.feeds = c.allFeeds()
@@ -93,7 +94,7 @@ func (c *Controller) step(ctx context.Context) (next time.Time) {
 	if c.executor != nil {
 		began := time.Now()
 		actions := c.fleet.Act(now)
-		c.parts.Meters.looked(time.Since(began))
+		c.parts.Meters.checked(time.Since(began))
 		for i := range actions {
 			c.dispatch(&actions[i], now)
 		}
@@ -110,14 +111,14 @@ func (c *Controller) readInbox(now time.Time) {
 		if r := &batch.nodes[i]; r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
+			c.fleet.Renewed(r.name, r.at, c.clock.of(c.inbox.timeOf(r.received)), now)
 		}
 	}
 	for i := range batch.agents {
 		if r := &batch.agents[i]; r.at.IsZero() {
 			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
+			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.inbox.timeOf(r.received)), now)
 		}
 	}
 	for _, e := range batch.events {
@@ -130,19 +131,20 @@ func (c *Controller) readInbox(now time.Time) {
 // run and writing.
 func (c *Controller) startLeading(ctx context.Context, now time.Time) {
 	leads := c.term != nil && !c.term.over() && c.complete >= c.lists
-	rehearse := c.reasonToRehearse(now) != ""
-	if c.executor != nil && (!leads || c.executor.term != c.term || c.rehearsal.on != rehearse) {
+	dryRun := c.dryRunReason(now) != ""
+	if c.executor != nil && (!leads || c.executor.term != c.term || c.dryRun != dryRun) {
 		c.stopLeading(now)
 	}
 	if !leads || c.executor != nil {
 		return
 	}
-	c.rehearsal.on = rehearse
+	c.dryRun = dryRun
+	c.fleet.SetDryRun(dryRun)
 	c.executor = newExecutor(ctx, c)
 	c.fleet.Lead(c.predecessor, now)
 	c.predecessor = time.Time{} // a restart in the same term has no predecessor
 	c.parts.Meters.leading(true)
-	c.log.Info("Started deciding", "dryRun", rehearse, "reason", c.reasonToRehearse(now), "nodes", len(c.nodes))
+	c.log.Info("Started deciding", "dryRun", dryRun, "reason", c.dryRunReason(now), "nodes", len(c.nodes))
 }
 
 // stopLeading ends the tasks under way, and discards the results of a dry run.
@@ -157,7 +159,7 @@ func (c *Controller) stopLeading(now time.Time) {
 	}
 	c.executor = nil
 	c.fleet.StopLeading(now)
-	c.rehearsal.end(c, now)
+	c.endDryRun(now)
 	c.parts.Meters.leading(false)
 	c.log.Info("Stopped deciding: not the leader any more")
 }
@@ -166,8 +168,8 @@ func (c *Controller) stopLeading(now time.Time) {
 func (c *Controller) dispatch(a *core.Action, now time.Time) {
 	c.report(a, now)
 	switch {
-	case a.Kind.Writes() && c.rehearsal.on:
-		c.rehearsal.play(c, a, now)
+	case a.Kind.Writes() && c.dryRun:
+		c.simulate(a, now)
 	case a.Kind.Writes() || a.Kind == core.ReadLease:
 		c.executor.add(a)
 	}

@@ -13,20 +13,20 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// ours is the prefix of the condition types and taints of agents.
-const ours = "plimsoll.dev/"
+// agentPrefix is the prefix of the condition types and taints of agents.
+const agentPrefix = "plimsoll.dev/"
 
 // converter converts API objects. It belongs to one goroutine: it stores results to share them.
 type converter struct {
 	shared    shared
 	requested func(*corev1.Pod) (*model.Request, error)
-	doubt     func(object, what string) // receives the parts of objects that are not understood
+	warn      func(object, what string) // receives the parts of objects that are not understood
 }
 
 // node converts a Node. It returns nil without a name or UID.
 func (c *converter) node(n *corev1.Node) *model.Node {
 	if n.Name == "" || n.UID == "" {
-		c.doubt("node "+n.Name, "it has no name or no UID: it is passed over")
+		c.warn("node "+n.Name, "it has no name or no UID: it is ignored")
 		return nil
 	}
 	f := convert.Node(n)
@@ -37,7 +37,7 @@ func (c *converter) node(n *corev1.Node) *model.Node {
 		if t, condition, decides := convert.Condition(one); decides {
 			condition.Reason = c.shared.text(condition.Reason)
 			f.Conditions[t] = condition
-		} else if strings.HasPrefix(string(one.Type), ours) && one.Status != corev1.ConditionFalse {
+		} else if strings.HasPrefix(string(one.Type), agentPrefix) && one.Status != corev1.ConditionFalse {
 			f.Pressures = append(f.Pressures, c.shared.text(string(one.Type)))
 		}
 	}
@@ -54,7 +54,7 @@ func (c *converter) taints(n *corev1.Node) []model.Taint {
 	for i := range n.Spec.Taints {
 		t, ok := convert.Taint(&n.Spec.Taints[i])
 		if !ok {
-			c.doubt("node "+n.Name, fmt.Sprintf("its taint %s has the effect %q, which is not known here: it is left as it is, and moves no pod", t.Key, n.Spec.Taints[i].Effect))
+			c.warn("node "+n.Name, fmt.Sprintf("its taint %s has the effect %q, which is not known here: it is left as it is, and moves no pod", t.Key, n.Spec.Taints[i].Effect))
 			continue
 		}
 		t.Key, t.Value = c.shared.text(t.Key), c.shared.text(t.Value)
@@ -72,7 +72,7 @@ func (c *converter) autonomy(n *corev1.Node) time.Duration {
 	}
 	d, err := convert.ParseAutonomy(strings.TrimSpace(text))
 	if err != nil {
-		c.doubt("node "+n.Name, fmt.Sprintf("its annotation %s is %.40q, not a duration such as 2h: its pods are moved as others are", key, text))
+		c.warn("node "+n.Name, fmt.Sprintf("its annotation %s is %.40q, not a duration such as 2h: its pods are moved as others are", key, text))
 	}
 	return d
 }
@@ -80,7 +80,7 @@ func (c *converter) autonomy(n *corev1.Node) time.Duration {
 // pod converts a Pod. It returns nil without a UID or node.
 func (c *converter) pod(p *corev1.Pod) *model.Pod {
 	if p.UID == "" || p.Name == "" || p.Spec.NodeName == "" {
-		c.doubt("pod "+p.Namespace+"/"+p.Name, "it has no name, no UID or no node: it is passed over")
+		c.warn("pod "+p.Namespace+"/"+p.Name, "it has no name, no UID or no node: it is ignored")
 		return nil
 	}
 	f := convert.Pod(p)
@@ -92,12 +92,12 @@ func (c *converter) pod(p *corev1.Pod) *model.Pod {
 	c.checkOperators(p, f.Tolerations)
 	f.Evicted = c.evicted(p)
 	if c.requested != nil {
-		asked, err := c.requested(p)
+		request, err := c.requested(p)
 		if err != nil {
-			c.doubt("pod "+f.Key(), err.Error()+": nothing follows from it")
-			asked = nil
+			c.warn("pod "+f.Key(), err.Error()+": it is ignored")
+			request = nil
 		}
-		f.Asked = asked
+		f.Requested = request
 	}
 	return &f
 }
@@ -106,7 +106,7 @@ func (c *converter) pod(p *corev1.Pod) *model.Pod {
 func (c *converter) checkOperators(p *corev1.Pod, tolerations []model.Toleration) {
 	for i := range tolerations {
 		if tolerations[i].Operator == model.UnknownOperator {
-			c.doubt("pod "+p.Namespace+"/"+p.Name, fmt.Sprintf("its toleration of %.40q has the operator %.40q, which is not known here: it is taken to tolerate every value", p.Spec.Tolerations[i].Key, p.Spec.Tolerations[i].Operator))
+			c.warn("pod "+p.Namespace+"/"+p.Name, fmt.Sprintf("its toleration of %.40q has the operator %.40q, which this version does not know: it counts as tolerating every value", p.Spec.Tolerations[i].Key, p.Spec.Tolerations[i].Operator))
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (c *converter) evicted(p *corev1.Pod) *time.Time {
 	case !marked:
 		return nil
 	case since.IsZero():
-		c.doubt("pod "+p.Namespace+"/"+p.Name, "nobody wrote down when its agent evicted it (lastTransitionTime of the condition): it is kept")
+		c.warn("pod "+p.Namespace+"/"+p.Name, "the condition plimsoll.dev/Evicted has no lastTransitionTime: the pod is not deleted")
 		return nil
 	}
 	return &since

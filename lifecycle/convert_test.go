@@ -18,9 +18,9 @@ import (
 
 var then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestANodeAsFacts(t *testing.T) {
+func TestConverter_Node(t *testing.T) {
 	at := metav1.NewTime(then)
-	got := (&converter{doubt: func(object, what string) { t.Errorf("%s: %s", object, what) }}).node(&corev1.Node{
+	got := (&converter{warn: func(object, what string) { t.Errorf("%s: %s", object, what) }}).node(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "a", UID: "u", CreationTimestamp: at,
 			Labels: map[string]string{
@@ -50,34 +50,34 @@ func TestANodeAsFacts(t *testing.T) {
 	}
 }
 
-func TestAutonomy(t *testing.T) {
+func TestConverter_Autonomy(t *testing.T) {
 	for _, c := range []struct {
 		ours, yurt string // "-": absent
 		want       time.Duration
-		doubts     int
+		warned     int
 	}{
 		{"-", "-", 0, 0}, {"90m", "-", 90 * time.Minute, 0}, {"-", "24h", 24 * time.Hour, 0}, {"-", "0", model.Forever, 0},
 		{"-1h", "5m", model.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{}}}
-		for key, text := range map[string]string{ours + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
+		for key, text := range map[string]string{agentPrefix + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
 			if text != "-" {
 				n.Annotations[key] = text
 			}
 		}
-		doubts := 0
-		got := (&converter{doubt: func(string, string) { doubts++ }}).node(n).Autonomy
-		if got != c.want || doubts != c.doubts {
-			t.Errorf("%q and %q are %s with %d doubts, not %s with %d", c.ours, c.yurt, got, doubts, c.want, c.doubts)
+		warned := 0
+		got := (&converter{warn: func(string, string) { warned++ }}).node(n).Autonomy
+		if got != c.want || warned != c.warned {
+			t.Errorf("%q and %q: got %s with %d warnings, want %s with %d", c.ours, c.yurt, got, warned, c.want, c.warned)
 		}
 	}
 }
 
-func TestAPodAsFacts(t *testing.T) {
+func TestConverter_Pod(t *testing.T) {
 	at, minute, controls := metav1.NewTime(then), int64(60), true
-	asked := &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: then}
-	doubts := 0
-	got := (&converter{doubt: func(string, string) { doubts++ }, requested: func(*corev1.Pod) (*model.Request, error) { return asked, nil }}).pod(&corev1.Pod{
+	request := &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: then}
+	warned := 0
+	got := (&converter{warn: func(string, string) { warned++ }, requested: func(*corev1.Pod) (*model.Request, error) { return request, nil }}).pod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "p", UID: "u", CreationTimestamp: at, DeletionTimestamp: &at,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: &controls}},
@@ -91,18 +91,18 @@ func TestAPodAsFacts(t *testing.T) {
 		}},
 	})
 	want := &model.Pod{
-		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then.Add(time.Second - 1), Daemon: true, Finished: true, Deleting: true, Ready: true, Asked: asked, Evicted: &then,
+		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then.Add(time.Second - 1), Daemon: true, Finished: true, Deleting: true, Ready: true, Requested: request, Evicted: &then,
 		Tolerations: []model.Toleration{
 			{Key: "k", Operator: model.Exists, Effect: model.NoExecute, Seconds: 60, Bounded: true},
 			{Key: "l", Value: "v"}, {Key: "m", Operator: model.UnknownOperator}, {Operator: model.InvalidOperator},
 		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || doubts != 1 {
-		t.Errorf("%s and %d doubts", diff, doubts)
+	if diff := cmp.Diff(want, got); diff != "" || warned != 1 {
+		t.Errorf("got %d warnings, want 1; diff: %s", warned, diff)
 	}
 }
 
-func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
+func TestConverter_SharesTolerations(t *testing.T) {
 	c := &converter{}
 	pod := func(name, key string) *model.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u"}, Spec: corev1.PodSpec{NodeName: "a"}}
@@ -112,10 +112,10 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 	}
 	a, b, other := pod("a", "k"), pod("b", "k"), pod("c", "l")
 	if !sameTolerations(a.Tolerations, b.Tolerations) {
-		t.Error("two pods with the same tolerations keep two copies")
+		t.Error("equal tolerations of two pods are not shared")
 	}
 	if sameTolerations(a.Tolerations, other.Tolerations) || other.Tolerations[0].Key != "l" {
-		t.Error("two pods with different tolerations share them")
+		t.Error("different tolerations of two pods are shared")
 	}
 	// Keys must differ if only one part, or its offset, differs.
 	one, two := &corev1.Toleration{Key: "a", Value: "b"}, &corev1.Toleration{Key: "ab"}
@@ -124,36 +124,36 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
-	var book logcapture.Book
-	said := &warnings{log: book.Logger()}
-	c := &converter{doubt: said.once, requested: func(p *corev1.Pod) (*model.Request, error) {
-		return &model.Request{Cause: "x"}, errors.New("a mark of nobody's")
+func TestConverter_WarnsOnceOfUnknownValues(t *testing.T) {
+	var log logcapture.Book
+	warned := &warnings{log: log.Logger()}
+	c := &converter{warn: warned.once, requested: func(p *corev1.Pod) (*model.Request, error) {
+		return &model.Request{Cause: "x"}, errors.New("an invalid mark")
 	}}
 	for range 3 {
 		n := c.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "odd", Effect: "NoBreakfast"}, {Key: "k", Effect: "NoExecute"}, {Key: "e"}}}})
 		if len(n.Taints) != 1 || n.Taints[0].Key != "k" {
-			t.Errorf("the taints are %+v", n.Taints)
+			t.Errorf("got taints %+v, want only k", n.Taints)
 		}
-		if p := c.pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{{Key: "k", Operator: "Nearly"}}}}); p == nil || p.Asked != nil {
-			t.Errorf("the pod is %+v", p)
+		if p := c.pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{{Key: "k", Operator: "Nearly"}}}}); p == nil || p.Requested != nil {
+			t.Errorf("got pod %+v", p)
 		}
 		for _, n := range []*corev1.Node{{}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}} {
 			if c.node(n) != nil {
-				t.Errorf("a node without an identity is one: %+v", n)
+				t.Errorf("a node without an identity was converted: %+v", n)
 			}
 		}
 	}
 	for range 2 {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "q", UID: "v"}, Spec: corev1.PodSpec{NodeName: "a"}}
-		evicted(p)
-		if p.Status.Conditions[1].LastTransitionTime = (metav1.Time{}); (&converter{doubt: said.once}).pod(p).Evicted != nil {
-			t.Error("a mark without a moment has one")
+		setEvicted(p)
+		if p.Status.Conditions[1].LastTransitionTime = (metav1.Time{}); (&converter{warn: warned.once}).pod(p).Evicted != nil {
+			t.Error("a mark without a time was converted")
 		}
 	}
-	for part, want := range map[string]int{"odd": 1, "Nearly": 1, "nobody wrote down when": 1, "a mark of nobody": 1, "no UID": 2} {
-		if got := book.Count(part); got != want {
-			t.Errorf("%q was said %d times, not %d:\n%s", part, got, want, book.String())
+	for part, want := range map[string]int{"odd": 1, "Nearly": 1, "has no lastTransitionTime": 1, "an invalid mark": 1, "no UID": 2} {
+		if got := log.Count(part); got != want {
+			t.Errorf("%q: got %d warnings, want %d:\n%s", part, got, want, log.String())
 		}
 	}
 }
@@ -165,9 +165,9 @@ func FuzzObjects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var n corev1.Node
 		var p corev1.Pod
-		c := &converter{doubt: func(object, what string) {
+		c := &converter{warn: func(object, what string) {
 			if what == "" {
-				t.Errorf("a doubt about %s says nothing", object)
+				t.Errorf("empty warning about %s", object)
 			}
 		}}
 		if json.Unmarshal(text, &n) == nil {
@@ -177,10 +177,10 @@ func FuzzObjects(f *testing.F) {
 		if json.Unmarshal(text, &p) == nil {
 			first, second := c.pod(&p), c.pod(&p)
 			if !reflect.DeepEqual(first, second) || first != nil && !samePod(first, second) {
-				t.Errorf("one pod is two: %+v and %+v", first, second)
+				t.Errorf("two conversions of one pod differ: %+v and %+v", first, second)
 			}
 			if first != nil && len(first.Tolerations) != len(p.Spec.Tolerations) {
-				t.Errorf("of %d tolerations %d are left", len(p.Spec.Tolerations), len(first.Tolerations))
+				t.Errorf("got %d tolerations, want %d", len(first.Tolerations), len(p.Spec.Tolerations))
 			}
 		}
 	})
@@ -190,21 +190,21 @@ func checkNode(t *testing.T, n *corev1.Node, f *model.Node) {
 	t.Helper()
 	if f == nil {
 		if n.Name != "" && n.UID != "" {
-			t.Error("a node with an identity was passed over")
+			t.Error("a node with an identity was not converted")
 		}
 		return
 	}
 	if f.Autonomy < 0 || !slices.IsSorted(f.Pressures) || len(f.Taints) > len(n.Spec.Taints) {
-		t.Errorf("the node is %+v", f)
+		t.Errorf("got node %+v", f)
 	}
 	for _, taint := range f.Taints {
 		if taint.Effect == model.AnyEffect {
-			t.Errorf("a taint has no effect: %+v", taint)
+			t.Errorf("taint without an effect: %+v", taint)
 		}
 	}
 	for i := range n.Status.Conditions {
 		if kind, decides := model.ParseConditionType(string(n.Status.Conditions[i].Type)); decides && f.Conditions[kind].Status == model.Absent {
-			t.Errorf("the condition %s is there and absent", kind)
+			t.Errorf("condition %s is missing in the result", kind)
 		}
 	}
 }

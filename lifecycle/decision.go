@@ -23,12 +23,12 @@ func Decisions() []string {
 // report logs, counts and publishes an action, before its execution. A live read of a lease is
 // only counted: there are many, and it decides nothing.
 func (c *Controller) report(a *core.Action, now time.Time) {
-	c.parts.Meters.decided(a.Kind.String(), c.rehearsal.on)
+	c.parts.Meters.decided(a.Kind.String(), c.dryRun)
 	if a.Kind == core.ReadLease {
 		return
 	}
-	c.tell(c.decision(a, now))
-	if c.rehearsal.on {
+	c.publishDecision(c.decision(a, now))
+	if c.dryRun {
 		return
 	}
 	switch {
@@ -39,7 +39,7 @@ func (c *Controller) report(a *core.Action, now time.Time) {
 	case a.Kind == core.ReportEvent:
 		c.events.node(a, nodeEvents[a.Event])
 		if a.Event == core.DeletingAllPods && a.Object != nil {
-			c.parts.Meters.givenUp(a.Object.Labels.Place().String())
+			c.parts.Meters.tainted(a.Object.Labels.Place().String())
 		}
 	}
 }
@@ -52,29 +52,29 @@ func (c *Controller) reportFailure(a *core.Action, err error, now time.Time) {
 	}
 	d := c.decision(a, now)
 	d.Error = err.Error()
-	c.tell(d)
+	c.publishDecision(d)
 }
 
-func (c *Controller) tell(d Decision) {
+func (c *Controller) publishDecision(d Decision) {
 	if c.parts.Decided != nil {
 		c.parts.Decided(d)
 		return
 	}
-	c.log.Info("decision", "decision", d.Decision, "dryRun", d.Rehearsed, "node", d.Node, "zone", d.Zone,
+	c.log.Info("decision", "decision", d.Decision, "dryRun", d.DryRun, "node", d.Node, "zone", d.Zone,
 		"pod", d.Pod, "change", d.What, "reason", d.Why, "error", d.Error)
 }
 
 // decision returns the log line of an action.
 func (c *Controller) decision(a *core.Action, now time.Time) Decision {
 	d := Decision{
-		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Decision: a.Kind.String(), Rehearsed: c.rehearsal.on,
+		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Decision: a.Kind.String(), DryRun: c.dryRun,
 		Node: a.Node, Why: a.Message,
 	}
 	if a.Pod != nil {
 		d.Pod, d.UID = a.Pod.Key(), a.Pod.UID
 	}
-	if say := sayings[a.Kind]; say != nil {
-		say(a, &d)
+	if setDetails := details[a.Kind]; setDetails != nil {
+		setDetails(a, &d)
 	}
 	if c.explained(a) {
 		e := c.fleet.Explain(a.Node, now)
@@ -88,8 +88,8 @@ func (c *Controller) explained(a *core.Action) bool {
 	return a.Kind == core.MarkUnknown || a.Kind == core.Taint && len(a.Add)+len(a.Remove) > 0
 }
 
-// sayings set the keys that are particular to a kind.
-var sayings = map[core.Kind]func(*core.Action, *Decision){
+// details set the keys that are particular to a kind.
+var details = map[core.Kind]func(*core.Action, *Decision){
 	core.MarkUnknown: func(a *core.Action, d *Decision) {
 		var all []string
 		for _, s := range a.Conditions {
@@ -109,9 +109,9 @@ var sayings = map[core.Kind]func(*core.Action, *Decision){
 	core.Evict:        func(a *core.Action, d *Decision) { d.Why = a.Why.String() },
 	core.Cancel:       func(_ *core.Action, d *Decision) { d.Why = "it may stay: the taint is gone, or tolerated" },
 	core.SoftEvict: func(a *core.Action, d *Decision) {
-		if r := a.Pod.Asked; r != nil {
+		if r := a.Pod.Requested; r != nil {
 			d.What = fmt.Sprintf("grace period %d s", r.GraceSeconds)
-			d.Why = fmt.Sprintf("its node's agent asked for it at %s because of %s", stamp(r.Since), r.Cause)
+			d.Why = fmt.Sprintf("its node's agent requested it at %s because of %s", stamp(r.Since), r.Cause)
 		}
 	},
 	core.CleanUpAgent: func(_ *core.Action, d *Decision) { d.Why = "its agent is dead" },
@@ -140,18 +140,18 @@ func differences(a *core.Action) (all []string) {
 
 // reason returns the facts that the decision on a node is based on, in one line.
 func reason(e *core.Explanation) string {
-	moment := func(t time.Time) string {
+	format := func(t time.Time) string {
 		if t.IsZero() {
 			return "never"
 		}
 		return t.UTC().Format("15:04:05.000Z")
 	}
-	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Health, strings.TrimSpace(moment(e.LastSign)+" "+string(e.Source)))}
+	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Health, strings.TrimSpace(format(e.LastHeartbeat)+" "+string(e.Source)))}
 	if e.Health != core.Healthy {
-		parts = append(parts, "silent from "+moment(e.Silent))
+		parts = append(parts, "silent from "+format(e.GraceEnds))
 	}
 	if !e.Since.IsZero() {
-		parts = append(parts, fmt.Sprintf("Ready %s since %s", e.Ready, moment(e.Since)))
+		parts = append(parts, fmt.Sprintf("Ready %s since %s", e.Ready, format(e.Since)))
 	}
 	return strings.Join(append(parts, fmt.Sprintf("zone %q %s at %g nodes/s", e.Zone, e.State, e.Rate)), "; ")
 }

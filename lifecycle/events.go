@@ -22,32 +22,32 @@ const (
 	ofTaints = "taint-eviction-controller"
 )
 
-// wording is the form of an event. In the message, {node}, {pod} and {name} stand for the node,
-// the pod with its namespace, and without it.
-type wording struct {
-	by, kind, reason, message string
+// eventTemplate is the form of an event. In the message, {node}, {pod} and {name} stand for the
+// node, the pod with its namespace, and without it.
+type eventTemplate struct {
+	source, kind, reason, message string
 }
 
 // Events about pods.
 var (
-	eventPodNotReady = wording{ofNodes, corev1.EventTypeWarning, reasonNotReady, messageNotReady}
-	eventLost        = wording{ofNodes, corev1.EventTypeNormal, "NodeControllerEviction", "Marking for deletion Pod {name} from Node {node}"}
-	eventMarking     = wording{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod {pod}"}
-	eventCancelled   = wording{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod {pod}"}
+	eventPodNotReady = eventTemplate{ofNodes, corev1.EventTypeWarning, reasonNotReady, messageNotReady}
+	eventLost        = eventTemplate{ofNodes, corev1.EventTypeNormal, "NodeControllerEviction", "Marking for deletion Pod {name} from Node {node}"}
+	eventMarking     = eventTemplate{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod {pod}"}
+	eventCancelled   = eventTemplate{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod {pod}"}
 )
 
 // nodeEvents are those about nodes and the cluster. The first four have the messages
 // of Kubernetes' own controllers, which tools match.
-var nodeEvents = map[core.Event]wording{
+var nodeEvents = map[core.Event]eventTemplate{
 	core.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} event: Registered Node {node} in Controller"},
 	core.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} event: Removing Node {node} from Controller"},
 	core.NodeNotReady:    {ofNodes, corev1.EventTypeNormal, "NodeNotReady", "Node {node} status is now: NodeNotReady"},
 	core.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Node {node} event: Deleting all Pods from Node {node}."},
 	core.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
-	core.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "So many nodes fell silent at once that the API server's view is in doubt: nobody is given up before live reads agree"},
-	core.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Silent nodes are given up again"},
-	core.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are not ready than allowed: no further one is given up"},
-	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
+	core.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "Many nodes missed their heartbeats at once: no node is declared lost before live reads confirm it"},
+	core.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Nodes with missed heartbeats are declared lost again"},
+	core.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are unready than allowed: no further node is declared lost"},
+	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Unready nodes are declared lost again"},
 }
 
 // maxEvents is the maximum number of events in the queue.
@@ -90,7 +90,7 @@ func (e *events) run(ctx context.Context) func() {
 }
 
 func (e *events) send(ctx context.Context, one *corev1.Event) {
-	if e.budget.take(ctx, rankOf(tidy, false)) != nil {
+	if e.budget.acquire(ctx, rankOf(tidy, false)) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.settings.RequestTimeout)
@@ -105,32 +105,32 @@ func (e *events) send(ctx context.Context, one *corev1.Event) {
 }
 
 // pod queues an event about a pod.
-func (e *events) pod(p *model.Pod, w wording) {
+func (e *events) pod(p *model.Pod, w eventTemplate) {
 	message := strings.NewReplacer("{pod}", p.Key(), "{name}", p.Name, "{node}", p.Node).Replace(w.message)
-	e.tell(w, message, corev1.ObjectReference{
+	e.enqueue(w, message, corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID),
 	})
 }
 
 // node queues an event about an action's node.
-func (e *events) node(a *core.Action, w wording) {
+func (e *events) node(a *core.Action, w eventTemplate) {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node}
 	if a.Object != nil {
 		about.UID = types.UID(a.Object.UID)
 	}
-	e.tell(w, strings.ReplaceAll(w.message, "{node}", a.Node), about)
+	e.enqueue(w, strings.ReplaceAll(w.message, "{node}", a.Node), about)
 }
 
 // cluster queues an event about the cluster. Its object is the lease of the leader, since there
 // is none for a cluster.
-func (e *events) cluster(w wording, more string) {
-	e.tell(w, strings.TrimSpace(w.message+" "+more), corev1.ObjectReference{
+func (e *events) cluster(w eventTemplate, more string) {
+	e.enqueue(w, strings.TrimSpace(w.message+" "+more), corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
 		Namespace: e.settings.Election.Namespace, Name: e.settings.Election.Name,
 	})
 }
 
-func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
+func (e *events) enqueue(w eventTemplate, message string, about corev1.ObjectReference) {
 	if e.budget == nil || about.Name == "" {
 		return
 	}
@@ -143,7 +143,7 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: api.EventName(about.Name, now, e.count.Add(1))},
 		InvolvedObject: about, Type: w.kind, Reason: w.reason, Message: message,
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now), Count: 1,
-		Source: corev1.EventSource{Component: w.by}, ReportingController: w.by, ReportingInstance: e.settings.Election.Identity,
+		Source: corev1.EventSource{Component: w.source}, ReportingController: w.source, ReportingInstance: e.settings.Election.Identity,
 	}
 	select {
 	case e.queue <- one:

@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// told returns the events about an object in order, as REPORTER REASON: MESSAGE.
-func (r *rig) told(name string) (all []string) {
+// eventsAbout returns the events about an object in order, as REPORTER REASON: MESSAGE.
+func (r *env) eventsAbout(name string) (all []string) {
 	r.with(func() {
 		for _, e := range r.server.events {
 			if e.InvolvedObject.Name == name {
@@ -28,9 +28,9 @@ func (r *rig) told(name string) (all []string) {
 	return all
 }
 
-func TestWithoutTaintsPodsGoWithTheirNode(t *testing.T) {
+func TestLegacyEviction_DeletesPodsOfLostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.policy.NoExecute, r.policy.TaintEvictions = false, false
 		r.policy.LegacyEvictions, r.policy.PodEvictionTimeout = true, 5*time.Minute
 		var zones atomic.Value
@@ -43,114 +43,114 @@ func TestWithoutTaintsPodsGoWithTheirNode(t *testing.T) {
 		r.pod("a", "daemon", func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: &yes}}
 		})
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
 		r.until(5*time.Minute - time.Millisecond)
 		if r.livePod("web") == nil {
-			t.Error("a pod is gone too early")
+			t.Error("the pod was deleted before its time")
 		}
 		r.until(5*time.Minute + time.Second)
 		if r.livePod("web") != nil || r.livePod("daemon") == nil {
-			t.Errorf("the pods are %v and %v", r.livePod("web"), r.livePod("daemon"))
+			t.Errorf("got pods %v and %v, want only daemon", r.livePod("web"), r.livePod("daemon"))
 		}
 		if got := taintsOf(r.live("a")); got != "unreachable:NoSchedule" {
-			t.Errorf("the taints are %s", got)
+			t.Errorf("got taints %s, want unreachable:NoSchedule", got)
 		}
 		if zones.Load() != "r/z" {
-			t.Errorf("a node was given up in the zone %v", zones.Load())
+			t.Errorf("got a lost node in zone %v, want r/z", zones.Load())
 		}
 		for name, want := range map[string][]string{
 			"a":      {"node-controller NodeNotReady: Node a status is now: NodeNotReady", "node-controller DeletingAllPods: Node a event: Deleting all Pods from Node a."},
 			"web":    {"node-controller NodeNotReady: Node is not ready", "node-controller NodeControllerEviction: Marking for deletion Pod web from Node a"},
 			"daemon": {"node-controller NodeNotReady: Node is not ready"},
 		} {
-			if got := r.told(name); !slices.Equal(got, want) {
-				t.Errorf("of %s was told:\n%s\nnot\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			if got := r.eventsAbout(name); !slices.Equal(got, want) {
+				t.Errorf("%s: got events:\n%s\nwant:\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		}
 	})
 }
 
-func TestACalledOffEvictionIsTold(t *testing.T) {
+func TestEvents_ReportCancelledEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		for _, name := range []string{"a", "b", "c"} {
 			r.node(name)
 		}
 		r.pod("a", "web", tolerating(300))
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
 		r.until(2 * time.Minute)
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
-		r.reports("a")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "a")
+		r.reportReady("a")
 		r.until(10 * time.Minute)
 		want := []string{"node-controller NodeNotReady: Node is not ready", "taint-eviction-controller TaintManagerEviction: Cancelling deletion of Pod default/web"}
-		if got := r.told("web"); !slices.Equal(got, want) {
-			t.Errorf("told:\n%s", strings.Join(got, "\n"))
+		if got := r.eventsAbout("web"); !slices.Equal(got, want) {
+			t.Errorf("got events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if r.livePod("web") == nil {
-			t.Error("the pod is gone")
+			t.Error("the pod was deleted")
 		}
 	})
 }
 
-func TestThereIsAWordingForEachEvent(t *testing.T) {
+func TestEvents_HaveTemplateForEachKind(t *testing.T) {
 	for e := core.RegisteredNode; e <= core.BudgetRestored; e++ {
-		if w := nodeEvents[e]; w.reason != e.String() || w.message == "" || w.kind == "" || w.by == "" {
-			t.Errorf("of %s is told %+v", e, w)
+		if w := nodeEvents[e]; w.reason != e.String() || w.message == "" || w.kind == "" || w.source == "" {
+			t.Errorf("%s: got template %+v", e, w)
 		}
 	}
 }
 
-func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
+func TestEvents_DropAndCountOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.EventQPS = 10
 		var dropped atomic.Int64
 		r.meters.EventDropped = func() { dropped.Add(1) }
 		r.start()
 		const pods = maxEvents + 1000
 		long := strings.Repeat("p", 253)
-		for range pods { // nothing waits for them
+		for range pods { // none is awaited
 			r.controller.events.pod(&model.Pod{Namespace: "n", Name: long, Node: "a"}, eventMarking)
 		}
 		if took := time.Since(r.begun); took != 0 {
-			t.Errorf("to tell took %s", took)
+			t.Errorf("the enqueue took %s, want 0s", took)
 		}
 		r.until(10 * time.Second)
-		sent := len(r.told(long))
+		sent := len(r.eventsAbout(long))
 		if sent < 100 || sent > 110 {
-			t.Errorf("in 10 s %d events were sent at 10 a second and a burst of 10", sent)
+			t.Errorf("got %d events in 10 s at 10/s and a burst of 10, want 100 to 110", sent)
 		}
 		if n := dropped.Load(); n < 1000-111 || n > 1000 {
-			t.Errorf("%d events were dropped", n)
+			t.Errorf("got %d dropped events, want 889 to 1000", n)
 		}
 		names := map[string]bool{}
 		for _, e := range r.server.events {
 			names[e.Name] = true
 			if len(e.Name) > 253 {
-				t.Errorf("an event is called %s", e.Name)
+				t.Errorf("event name is too long: %s", e.Name)
 			}
 		}
 		if len(names) != len(r.server.events) {
-			t.Errorf("%d events have %d names", len(r.server.events), len(names))
+			t.Errorf("got %d unique names of %d events", len(names), len(r.server.events))
 		}
 	})
 }
 
-func TestWhyANodeIsGivenUp(t *testing.T) {
+func TestDecision_ExplainsLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		for _, name := range []string{"a", "b", "c"} {
 			r.node(name)
 		}
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
 		r.until(time.Minute)
 		want := `unreachable, last sign of life 00:00:00.000Z status; silent from 00:00:50.000Z; Ready Unknown since 00:00:50.000Z; zone "r/z" Normal at 1 nodes/s`
 		for _, d := range r.decisions {
 			if (d.Decision == "mark-unknown" || d.Decision == "taint") && d.Why != want {
-				t.Errorf("the reason of %s is %s\nnot %s", fmt.Sprint(d.Decision, " ", d.What), d.Why, want)
+				t.Errorf("%s: got reason %s\nwant %s", fmt.Sprint(d.Decision, " ", d.What), d.Why, want)
 			}
 		}
 	})

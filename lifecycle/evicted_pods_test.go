@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// evicted makes a pod one that its node's agent has evicted, now.
-func evicted(p *corev1.Pod) {
+// setEvicted sets the status of a pod that its node's agent has evicted now.
+func setEvicted(p *corev1.Pod) {
 	p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted"
 	p.Status.Conditions = []corev1.PodCondition{
 		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
@@ -26,22 +26,22 @@ func evicted(p *corev1.Pod) {
 }
 
 // changePod changes an existing pod.
-func (r *rig) changePod(name string, change func(*corev1.Pod)) {
+func (r *env) changePod(name string, change func(*corev1.Pod)) {
 	r.with(func() {
-		p := r.things["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
+		p := r.objects["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
 		change(p)
 		r.store("pods", p)
 	})
 }
 
-func (r *rig) dropPod(name string) {
-	r.with(func() { r.remove("pods", r.things["pods"]["default/"+name]) })
+func (r *env) dropPod(name string) {
+	r.with(func() { r.remove("pods", r.objects["pods"]["default/"+name]) })
 }
 
-// leftBehind runs a story about the pod web. Its agent evicts it 10 s after the beginning, and
-// its object is kept for ten minutes.
-func leftBehind(t *testing.T, set func(r *rig), story func(r *rig)) *rig {
-	r := newRig(t)
+// runEvictedPod runs a controller with the pod web, which its agent evicts after 10 s. The TTL of
+// its object is ten minutes.
+func runEvictedPod(t *testing.T, set func(r *env), during func(r *env)) *env {
+	r := newEnv(t)
 	r.policy.EvictedPodTTL = 10 * time.Minute
 	if set != nil {
 		set(r)
@@ -49,39 +49,39 @@ func leftBehind(t *testing.T, set func(r *rig), story func(r *rig)) *rig {
 	for _, name := range []string{"a", "b"} {
 		r.node(name)
 	}
-	r.beat(t.Context(), corev1.NamespaceNodeLease, "a", "b")
+	r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "a", "b")
 	r.pod("a", "web")
 	r.pod("a", "failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	r.start()
 	r.until(10 * time.Second)
-	r.changePod("web", evicted)
-	story(r)
+	r.changePod("web", setEvicted)
+	during(r)
 	return r
 }
 
-func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
+func TestEvictedPod_DeletedAfterTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := leftBehind(t, nil, func(r *rig) { r.until(10*time.Second + 10*time.Minute - time.Millisecond) })
+		r := runEvictedPod(t, nil, func(r *env) { r.until(10*time.Second + 10*time.Minute - time.Millisecond) })
 		census, err := r.controller.Census(t.Context())
-		if r.livePod("web") == nil || err != nil || census.Kept != 1 || census.Pods != 2 {
-			t.Errorf("before its time: %+v, %v", census, err)
+		if r.livePod("web") == nil || err != nil || census.EvictedPods != 1 || census.Pods != 2 {
+			t.Errorf("before the TTL: got pod %v, census %+v, %v", r.livePod("web"), census, err)
 		}
 		r.until(10*time.Second + 10*time.Minute + slack)
 		if r.livePod("web") != nil || r.livePod("failed") == nil {
-			t.Error("it is there in its time, or one that nobody marked is gone")
+			t.Error("the evicted pod was not deleted, or an unmarked pod was")
 		}
 		r.until(time.Hour)
 		if got, want := r.lines("delete-evicted-pod", "evict", "cancel"), "10m10s delete-evicted-pod a default/web\n"; got != want {
-			t.Errorf("told:\n%snot\n%s", got, want)
+			t.Errorf("got decisions:\n%swant:\n%s", got, want)
 		}
 		if got, want := strings.Join(r.seenRequests(), ", "), "GET pods/web, DELETE pods/web"; got != want {
-			t.Errorf("the requests were %s, not %s", got, want)
+			t.Errorf("got requests %s, want %s", got, want)
 		}
 		r.decided.Lock()
 		defer r.decided.Unlock()
 		last := r.decisions[len(r.decisions)-1]
-		if want := "its node's agent evicted it at " + stamp(r.begun.Add(10*time.Second)); last.Why != want || last.UID != "uid-web" || last.Rehearsed {
-			t.Errorf("the decision is %+v, not for %q", last, want)
+		if want := "its node's agent evicted it at " + stamp(r.begun.Add(10*time.Second)); last.Why != want || last.UID != "uid-web" || last.DryRun {
+			t.Errorf("got decision %+v, want reason %q", last, want)
 		}
 	})
 }
@@ -90,89 +90,89 @@ func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
 // decides.
 func TestEvictedPod_DeletedWithoutReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := leftBehind(t, nil, func(r *rig) {
+		r := runEvictedPod(t, nil, func(r *env) {
 			r.changePod("web", func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "", "" })
 			r.until(time.Hour)
 		})
 		if r.livePod("web") != nil || r.livePod("failed") == nil {
-			t.Error("it is there after its time, or one that nobody marked is gone")
+			t.Error("the evicted pod was not deleted, or an unmarked pod was")
 		}
 		if got, want := r.lines("delete-evicted-pod", "evict", "cancel"), "10m10s delete-evicted-pod a default/web\n"; got != want {
-			t.Errorf("told:\n%snot\n%s", got, want)
+			t.Errorf("got decisions:\n%swant:\n%s", got, want)
 		}
 	})
 }
 
-func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
+func TestEvictedPod_NotDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
-		set   func(r *rig)
-		story func(r *rig)
-		told  string
+		set    func(r *env)
+		during func(r *env)
+		want   string
 	}{
-		"in mode observe": {func(r *rig) { r.settings.Mode = Observe }, nil, "10m10s delete-evicted-pod a default/web\n"},
-		"for ever":        {func(r *rig) { r.policy.EvictedPodTTL = 0 }, nil, ""},
-		"if somebody takes the mark away": {nil, func(r *rig) {
+		"mode observe": {func(r *env) { r.settings.Mode = Observe }, nil, "10m10s delete-evicted-pod a default/web\n"},
+		"TTL 0":        {func(r *env) { r.policy.EvictedPodTTL = 0 }, nil, ""},
+		"mark removed": {nil, func(r *env) {
 			r.changePod("web", func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse })
 		}, ""},
-		"if it ends already": {nil, func(r *rig) {
+		"already deleted": {nil, func(r *env) {
 			r.changePod("web", func(p *corev1.Pod) {
 				now := metav1.Now()
 				p.DeletionTimestamp, p.Finalizers = &now, []string{"k"}
 			})
 		}, ""},
-		"if nobody knows when": {nil, func(r *rig) {
+		"mark without a time": {nil, func(r *env) {
 			r.changePod("web", func(p *corev1.Pod) { p.Status.Conditions[1].LastTransitionTime = metav1.Time{} })
 		}, ""},
-		"and so does another pod of its name": {nil, func(r *rig) {
+		"another pod of its name": {nil, func(r *env) {
 			r.dropPod("web")
 			r.pod("b", "web", func(p *corev1.Pod) { p.UID = types.UID("uid-other") })
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := leftBehind(t, c.set, func(r *rig) {
+				r := runEvictedPod(t, c.set, func(r *env) {
 					r.until(time.Minute)
-					if c.story != nil {
-						c.story(r)
+					if c.during != nil {
+						c.during(r)
 					}
 					r.until(2 * time.Hour)
 				})
-				if got := r.lines("delete-evicted-pod"); got != c.told {
-					t.Errorf("told:\n%snot\n%s", got, c.told)
+				if got := r.lines("delete-evicted-pod"); got != c.want {
+					t.Errorf("got decisions:\n%swant:\n%s", got, c.want)
 				}
 				if got := r.seenRequests(); r.livePod("web") == nil || len(got) > 0 {
-					t.Errorf("it is gone, by %v", got)
+					t.Errorf("the pod was deleted, or got requests %v", got)
 				}
 			})
 		})
 	}
 }
 
-// TestTheMarkIsReadOnceMoreBeforeTheDelete checks that changes which the watch has not
+// TestDeleteEvictedPod_RereadsMark checks that changes which the watch has not
 // delivered yet count.
-func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
+func TestDeleteEvictedPod_RereadsMark(t *testing.T) {
 	for name, c := range map[string]struct {
-		since func(p *corev1.Pod) // after the controller has seen it
-		late  func(r *rig)        // between read and delete
+		since func(p *corev1.Pod) // after its observation
+		late  func(r *env)        // between read and delete
 		want  func(err error) bool
 		gone  bool
 	}{
-		"nothing happened":  {want: func(err error) bool { return err == nil }, gone: true},
-		"it has no mark":    {since: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: isOvertaken},
-		"it has it no more": {since: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, want: isOvertaken},
-		"it was marked anew": {since: func(p *corev1.Pod) {
+		"no change":  {want: func(err error) bool { return err == nil }, gone: true},
+		"no mark":    {since: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: isObsolete},
+		"mark False": {since: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, want: isObsolete},
+		"new mark": {since: func(p *corev1.Pod) {
 			p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
-		}, want: isOvertaken},
-		"somebody has deleted it": {since: func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }, want: isOvertaken},
-		"it is another one":       {since: func(p *corev1.Pod) { p.UID = "other" }, want: func(err error) bool { return err == nil }},
-		"it changes after that": {late: func(r *rig) {
+		}, want: isObsolete},
+		"already deleted": {since: func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }, want: isObsolete},
+		"another pod":     {since: func(p *corev1.Pod) { p.UID = "other" }, want: func(err error) bool { return err == nil }},
+		"change after the read": {late: func(r *env) {
 			r.changePod("web", func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse })
 		}, want: func(err error) bool { return err != nil && strings.Contains(err.Error(), "delete pod default/web") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				p := r.seenPod(r.pod("a", "web", evicted))
+				r := newEnv(t)
+				p := r.modelPod(r.pod("a", "web", setEvicted))
 				if c.since != nil {
 					r.changePod("web", c.since)
 				}
@@ -185,21 +185,21 @@ func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 					}
 				})
 				if err := r.execute(&core.Action{Kind: core.DeleteEvictedPod, Node: "a", Pod: p}); !c.want(err) {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("got error %v", err)
 				}
 				if gone := r.livePod("web") == nil; gone != c.gone {
-					t.Errorf("the pod is gone: %v", gone)
+					t.Errorf("pod deleted: got %v, want %v", gone, c.gone)
 				}
 			})
 		})
 	}
 }
 
-func isOvertaken(err error) bool { return errors.Is(err, core.ErrObsolete) }
+func isObsolete(err error) bool { return errors.Is(err, core.ErrObsolete) }
 
-func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
+func TestDeleteEvictedPod_RetriesRefusedDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := leftBehind(t, nil, func(r *rig) {
+		r := runEvictedPod(t, nil, func(r *env) {
 			r.with(func() {
 				r.fault = func(q *http.Request) (*http.Response, error) {
 					if q.Method == http.MethodDelete && time.Since(r.begun) < 12*time.Minute {
@@ -211,46 +211,46 @@ func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 			r.until(time.Hour)
 		})
 		if r.livePod("web") != nil {
-			t.Error("it is there still")
+			t.Error("the pod was not deleted")
 		}
 		var tried []string
 		for line := range strings.Lines(r.lines("delete-evicted-pod")) {
 			if f := strings.Fields(line); len(f) == 4 {
 				tried = append(tried, f[0])
 			} else if !strings.Contains(line, "delete pod default/web") {
-				t.Errorf("told of a failure: %s", line)
+				t.Errorf("unexpected failure: %s", line)
 			}
 		}
 		if want := []string{"10m10s", "10m20s", "10m40s", "11m20s", "12m40s"}; !slices.Equal(tried, want) {
-			t.Errorf("tried at %v, not at %v", tried, want)
+			t.Errorf("got attempts at %v, want %v", tried, want)
 		}
 	})
 }
 
-// TestCleaningUpHoldsNothingUp covers hundreds of evicted pods that are due while a node dies,
-// at one request per second.
-func TestCleaningUpHoldsNothingUp(t *testing.T) {
+// TestDeleteEvictedPod_DoesNotDelayTaint covers hundreds of evicted pods that are due while a node
+// dies, at one request per second.
+func TestDeleteEvictedPod_DoesNotDelayTaint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.QPS, r.settings.Burst, r.settings.EventQPS = 1, 1, 0
 		r.policy.EvictedPodTTL = time.Minute
 		for _, name := range []string{"a", "b", "c"} {
 			r.node(name)
 		}
 		for i := range 200 {
-			r.pod("b", "left"+string(rune('a'+i/26))+string(rune('a'+i%26)), evicted)
+			r.pod("b", "left"+string(rune('a'+i/26))+string(rune('a'+i%26)), setEvicted)
 		}
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.until(15 * time.Second)
 		r.renew(corev1.NamespaceNodeLease, "a") // silent at 65 s, during the deletions
 		r.start()
 		r.until(72 * time.Second)
 		if got := taintsOf(r.live("a")); got != "unreachable:NoSchedule unreachable:NoExecute" {
-			t.Errorf("7 s after its death the node's taints are %q", got)
+			t.Errorf("7 s after the loss of the node: got taints %q", got)
 		}
 		r.until(time.Hour)
 		if left := r.count("pods"); left != 0 {
-			t.Errorf("%d pods are left", left)
+			t.Errorf("got %d pods left, want none", left)
 		}
 	})
 }

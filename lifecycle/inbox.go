@@ -28,14 +28,14 @@ type renewal struct {
 // renewals are in the order in which they were received.
 type renewals []renewal
 
-// maxHeld is the number of renewals above which outdated ones are dropped. It is
+// maxRenewals is the number of renewals above which outdated ones are dropped. It is
 // reached only if the owner of the fleet is late.
-const maxHeld = 1 << 17
+const maxRenewals = 1 << 17
 
 // add appends a renewal. The last one of a lease counts. At most twice as many are stored as
 // there are leases, however late they are applied.
 func (r renewals) add(one renewal) renewals {
-	if len(r) >= maxHeld && len(r) == cap(r) {
+	if len(r) >= maxRenewals && len(r) == cap(r) {
 		r = r.latest()
 	}
 	return append(r, one)
@@ -47,13 +47,13 @@ func (r renewals) latest() renewals {
 	for i := range r {
 		last[r[i].name] = i
 	}
-	kept := make(renewals, 0, 2*len(last))
+	latest := make(renewals, 0, 2*len(last))
 	for i := range r {
 		if last[r[i].name] == i {
-			kept = append(kept, r[i])
+			latest = append(latest, r[i])
 		}
 	}
-	return kept
+	return latest
 }
 
 // batch is the content of an inbox, in the order in which it was received.
@@ -70,7 +70,7 @@ type inbox struct {
 	renewals atomic.Uint64 // of leases of nodes, since the start
 
 	mu      sync.Mutex
-	held    batch
+	pending batch
 	spare   batch
 	delay   *time.Timer
 	delayed bool // delay runs
@@ -83,7 +83,7 @@ func newInbox() *inbox {
 // put adds an event.
 func (m *inbox) put(l event) {
 	m.mu.Lock()
-	m.held.events = append(m.held.events, l)
+	m.pending.events = append(m.pending.events, l)
 	m.mu.Unlock()
 	m.wake()
 }
@@ -93,7 +93,7 @@ func (m *inbox) put(l event) {
 func (m *inbox) putLater(write func(came time.Duration) event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held.events = append(m.held.events, write(time.Since(m.made)))
+	m.pending.events = append(m.pending.events, write(time.Since(m.made)))
 	m.wakeLater()
 }
 
@@ -103,9 +103,9 @@ func (m *inbox) renewed(agents bool, name string, at time.Time) {
 	defer m.mu.Unlock()
 	one := renewal{name, at, time.Since(m.made)}
 	if agents {
-		m.held.agents = m.held.agents.add(one)
+		m.pending.agents = m.pending.agents.add(one)
 	} else {
-		m.held.nodes = m.held.nodes.add(one)
+		m.pending.nodes = m.pending.nodes.add(one)
 		m.renewals.Add(1)
 	}
 	m.wakeLater()
@@ -135,15 +135,15 @@ func (m *inbox) wake() {
 // 150,000 nodes within renewalDelay.
 const maxSpare = 1 << 15
 
-// moment returns when something was received, by the process's own clock.
-func (m *inbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
+// timeOf returns when something was received, by the process's own clock.
+func (m *inbox) timeOf(received time.Duration) time.Time { return m.made.Add(received) }
 
 // collect empties the inbox. The result is valid until the next call.
 func (m *inbox) collect() batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	full := m.held
-	m.held, m.spare = m.spare.emptied(), full
+	full := m.pending
+	m.pending, m.spare = m.spare.emptied(), full
 	if m.delayed {
 		m.delay.Stop() // its events are collected
 	}

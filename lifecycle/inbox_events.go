@@ -8,28 +8,28 @@ import (
 )
 
 // nodeSeen is a new or changed node.
-type nodeSeen struct{ *sighting }
+type nodeSeen struct{ *observation }
 
-func (e nodeSeen) apply(c *Controller, now time.Time) { c.see(e.sighting, now, now) }
+func (e nodeSeen) apply(c *Controller, now time.Time) { c.observeNode(e.observation, now, now) }
 
-// nodeBeat is a report of a node with changed heartbeats only. It counts from the time it was
+// nodeHeartbeat is a report of a node with changed heartbeats only. It counts from the time it was
 // received.
-type nodeBeat struct {
-	*sighting
+type nodeHeartbeat struct {
+	*observation
 	received time.Duration // after the inbox was made
 }
 
-func (e nodeBeat) apply(c *Controller, now time.Time) {
-	c.see(e.sighting, c.clock.of(c.inbox.moment(e.received)), now)
+func (e nodeHeartbeat) apply(c *Controller, now time.Time) {
+	c.observeNode(e.observation, c.clock.of(c.inbox.timeOf(e.received)), now)
 }
 
-// see passes on a node that was received before now, or now.
-func (c *Controller) see(s *sighting, came, now time.Time) {
+// observeNode passes on a node that was received before now, or now.
+func (c *Controller) observeNode(s *observation, received, now time.Time) {
 	c.nodes[s.node.Name] = s
 	if s.other.At.After(c.other.At) {
 		c.other = s.other
 	}
-	c.fleet.NodeSeen(c.rehearsal.node(s.node), came, now)
+	c.fleet.NodeObserved(s.node, received, now)
 }
 
 // nodeGone is the name of a deleted node.
@@ -37,7 +37,6 @@ type nodeGone string
 
 func (e nodeGone) apply(c *Controller, now time.Time) {
 	delete(c.nodes, string(e))
-	c.rehearsal.nodeGone(string(e))
 	c.fleet.NodeGone(string(e), now)
 }
 
@@ -45,7 +44,7 @@ func (e nodeGone) apply(c *Controller, now time.Time) {
 type podSeen struct{ *model.Pod }
 
 func (e podSeen) apply(c *Controller, now time.Time) {
-	if c.rehearsal.pod(e.Pod) {
+	if !c.deletedInDryRun(e.Pod) {
 		c.fleet.Pod(e.Pod, now)
 	}
 }
@@ -54,7 +53,7 @@ func (e podSeen) apply(c *Controller, now time.Time) {
 type podGone string
 
 func (e podGone) apply(c *Controller, now time.Time) {
-	c.rehearsal.podGone(string(e))
+	delete(c.deleted, string(e))
 	c.fleet.PodGone(string(e), now)
 }
 
@@ -104,9 +103,9 @@ func (e finished) apply(c *Controller, now time.Time) {
 	}
 }
 
-// asked is the query of an executor whether an action is still wanted, right before its
+// wantedQuery is the query of an executor whether an action is still wanted, right before its
 // execution. If it is repeated, the task has begun and reports its own result.
-type asked struct {
+type wantedQuery struct {
 	by     *executor
 	action *core.Action
 	again  bool
@@ -119,7 +118,7 @@ type permission struct {
 	version string // of the node, as observed last
 }
 
-func (e asked) apply(c *Controller, now time.Time) {
+func (e wantedQuery) apply(c *Controller, now time.Time) {
 	if e.by != c.executor || c.fleet.Obsolete(e.action, now) {
 		if e.by == c.executor && !e.again {
 			c.finish(e.action, core.ErrObsolete, now)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestRenewalsAreReadTogether(t *testing.T) {
+func TestInbox_BatchesRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInbox()
 		begun := time.Now()
@@ -16,26 +16,26 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 		}
 		select {
 		case <-m.some:
-			t.Fatal("a renewal wakes at once")
+			t.Fatal("a renewal caused an immediate wakeup")
 		default:
 		}
 		<-m.some
 		if late := time.Since(begun); late != renewalDelay {
-			t.Errorf("renewals were told after %s", late)
+			t.Errorf("got the wakeup after %s, want %s", late, renewalDelay)
 		}
 		p := m.collect()
 		if len(p.nodes) != 1000 || p.nodes[999].name != "n9" || !p.nodes[999].at.Equal(begun.Add(999)) || len(p.agents) != 0 {
-			t.Errorf("the mailbox held %v", p)
+			t.Errorf("unexpected batch: %v", p)
 		}
 		m.renewed(true, "n3", time.Time{})
 		<-m.some
 		if p := m.collect(); len(p.nodes) != 0 || len(p.agents) != 1 {
-			t.Errorf("then it held %v", p)
+			t.Errorf("unexpected second batch: %v", p)
 		}
 	})
 }
 
-func TestARenewalKeepsWhenItCame(t *testing.T) {
+func TestInbox_StoresArrivalTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Hour)
 		m := newInbox()
@@ -46,14 +46,14 @@ func TestARenewalKeepsWhenItCame(t *testing.T) {
 		}
 		p := m.collect()
 		for i, r := range []renewal{p.agents[0], p.nodes[0], p.agents[1]} {
-			if after := m.moment(r.received).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
-				t.Errorf("renewal %d came after %s", i, after)
+			if after := m.timeOf(r.received).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
+				t.Errorf("renewal %d: got arrival after %s", i, after)
 			}
 		}
 	})
 }
 
-func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
+func TestInbox_BoundsUncollectedRenewals(t *testing.T) {
 	const leases, rounds = 1000, 1000
 	m := newInbox()
 	begun := time.Now()
@@ -67,13 +67,13 @@ func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 		}
 	}
 	p := m.collect()
-	if len(p.nodes) > 2*maxHeld || cap(p.nodes) > 4*maxHeld {
-		t.Errorf("of %d leases %d renewals are held, with room for %d", leases, len(p.nodes), cap(p.nodes))
+	if len(p.nodes) > 2*maxRenewals || cap(p.nodes) > 4*maxRenewals {
+		t.Errorf("%d leases: got %d stored renewals with capacity %d", leases, len(p.nodes), cap(p.nodes))
 	}
 	last := map[string]time.Time{}
 	for _, r := range p.nodes {
 		if r.at.Before(last[r.name]) {
-			t.Fatalf("a renewal of %s comes after a later one", r.name)
+			t.Fatalf("renewals of %s are out of order", r.name)
 		}
 		last[r.name] = r.at
 	}
@@ -84,7 +84,7 @@ func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 	}
 }
 
-func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
+func TestInbox_EventsWakeAtOnceInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInbox()
 		m.renewed(false, "n", time.Now())
@@ -94,26 +94,26 @@ func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
 		begun := time.Now()
 		<-m.some
 		if time.Since(begun) != 0 {
-			t.Error("a letter waits")
+			t.Error("the event was delayed")
 		}
 		p := m.collect()
 		for i, l := range p.events {
 			if l != podGone(fmt.Sprint(i)) {
-				t.Fatalf("letter %d is %v", i, l)
+				t.Fatalf("event %d: got %v", i, l)
 			}
 		}
 		if len(p.nodes) != 1 {
-			t.Error("what is there is not read with them")
+			t.Error("the renewal was not collected with the events")
 		}
 		<-time.After(2 * renewalDelay)
 		select {
 		case <-m.some:
-			t.Error("what was read with a letter wakes again")
+			t.Error("the collected renewal caused another wakeup")
 		default:
 		}
 		m.put(listed{})
 		if p := m.collect(); len(p.events) != 1 || len(p.nodes) != 0 {
-			t.Errorf("what was read is read again: %v", p)
+			t.Errorf("got collected events again: %v", p)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func BenchmarkRenewals(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.renewed(false, names[i%len(names)], now)
-		if i%(len(names)/10) == 0 { // this many arrive while a renewal is delayed
+		if i%(len(names)/10) == 0 { // number of arrivals within renewalDelay
 			m.collect()
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// patience has the timeouts for the server. A list of all pods of a large cluster takes long; the
+// timeouts has the timeouts for the server. A list of all pods of a large cluster takes long; the
 // first response to a watch does not. A process that was cut off reconnects within seconds, with
 // few peers.
-var patience = reflector.Patience{
+var timeouts = reflector.Timeouts{
 	List:   5 * time.Minute,
 	Open:   90 * time.Second,
 	Pauses: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 5 * time.Second, Steps: 20},
@@ -25,7 +25,7 @@ type feed func(ctx context.Context) (wait func())
 
 // feedOf returns a feed with its own link, which receives the result of each request.
 func feedOf[L runtime.Object](c *Controller, k reflector.Kind[L]) feed {
-	k.Patience = patience
+	k.Patience = timeouts
 	l := c.link(k.What)
 	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.observe) }
 }

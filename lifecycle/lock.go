@@ -21,7 +21,7 @@ type lock struct {
 	namespace, name string
 	identity        string
 	link            *link
-	lasts           time.Duration
+	leaseDuration   time.Duration
 
 	// Of the goroutine that runs for the leadership.
 	lease   *coordinationv1.Lease // as read or written last; nil: there is none
@@ -37,7 +37,7 @@ func (c *Controller) newLock() *lock {
 	s := &c.settings.Election
 	return &lock{
 		leases: c.parts.Electing.Leases(s.Namespace), namespace: s.Namespace, name: s.Name, identity: s.Identity,
-		link: c.link("the lease of the leader"), lasts: s.LeaseDuration,
+		link: c.link("the lease of the leader"), leaseDuration: s.LeaseDuration,
 	}
 }
 
@@ -97,7 +97,7 @@ func (l *lock) read(ctx context.Context) error {
 
 // next returns the lease with this process as its holder.
 func (l *lock) next(now time.Time) *coordinationv1.Lease {
-	lease, at, seconds := l.lease.DeepCopy(), metav1.NewMicroTime(now), int32(l.lasts/time.Second)
+	lease, at, seconds := l.lease.DeepCopy(), metav1.NewMicroTime(now), int32(l.leaseDuration/time.Second)
 	if lease == nil {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
 	}
@@ -159,7 +159,7 @@ func (l *lock) duration() time.Duration {
 	if s := l.lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
 	}
-	return l.lasts
+	return l.leaseDuration
 }
 
 // observe passes failures on to the link. A missing lease and a conflict are none.
@@ -190,6 +190,6 @@ func (l *lock) holds(now time.Time) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // includes the sleep of a machine
-	return max(now.Sub(l.renewed), byTheWall) < l.lasts
+	byWallClock := now.Round(0).Sub(l.renewed.Round(0)) // includes the sleep of a machine
+	return max(now.Sub(l.renewed), byWallClock) < l.leaseDuration
 }

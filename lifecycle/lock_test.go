@@ -20,23 +20,23 @@ func heldBy(holder string, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-func TestLock_AcquiresWhatNoOtherProcessHolds(t *testing.T) {
+func TestLock_AcquiresUnheldLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		lease       *coordinationv1.Lease // at the start; nil: none
 		change      time.Duration         // interval of renewals by its holder; 0: never
 		after       time.Duration         // until it is acquired; 0: never
 		transitions int32
 	}{
-		"a missing lease":               {nil, 0, 1, 0},
-		"a released lease":              {heldBy("", time.Unix(0, 0)), 0, 1, 5},
-		"its own, of an earlier run":    {heldBy("own", time.Unix(0, 0)), 0, 1, 4},
-		"a lease renewed long ago":      {heldBy("other", time.Unix(0, 0)), 0, 15 * time.Second, 5},
-		"a lease of a clock in advance": {heldBy("other", time.Unix(1<<36, 0)), 0, 15 * time.Second, 5},
-		"a lease that is renewed":       {heldBy("other", time.Unix(0, 0)), 14 * time.Second, 0, 4},
+		"missing lease":               {nil, 0, 1, 0},
+		"released lease":              {heldBy("", time.Unix(0, 0)), 0, 1, 5},
+		"own lease of an earlier run": {heldBy("own", time.Unix(0, 0)), 0, 1, 4},
+		"lease renewed long ago":      {heldBy("other", time.Unix(0, 0)), 0, 15 * time.Second, 5},
+		"lease of a fast clock":       {heldBy("other", time.Unix(1<<36, 0)), 0, 15 * time.Second, 5},
+		"renewed lease":               {heldBy("other", time.Unix(0, 0)), 14 * time.Second, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newEnv(t)
 				r.settings.Election.Identity = "own"
 				if c.lease != nil {
 					r.with(func() { r.store("leases", c.lease.DeepCopy()) })
@@ -53,17 +53,17 @@ func TestLock_AcquiresWhatNoOtherProcessHolds(t *testing.T) {
 					}
 				}
 				if acquired != c.after {
-					t.Errorf("acquired after %s, want %s", acquired, c.after)
+					t.Errorf("got the lease after %s, want %s", acquired, c.after)
 				}
 				lease := r.leaderLease(t)
 				if got := *lease.Spec.LeaseTransitions; got != c.transitions {
-					t.Errorf("%d transitions, want %d", got, c.transitions)
+					t.Errorf("got %d transitions, want %d", got, c.transitions)
 				}
 				if c.lease != nil && lease.Annotations["kept"] != "yes" {
-					t.Error("the annotations of the lease are lost")
+					t.Error("the annotations of the lease were removed")
 				}
 				if l.holds(time.Now()) != (c.after != 0) {
-					t.Errorf("holds: %v", l.holds(time.Now()))
+					t.Errorf("holds: got %v, want %v", l.holds(time.Now()), c.after != 0)
 				}
 			})
 		})
@@ -72,18 +72,18 @@ func TestLock_AcquiresWhatNoOtherProcessHolds(t *testing.T) {
 
 func TestLock_LosesToAnotherWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.Election.Identity = "own"
 		l := New(withElections(r.settings), r.policy, r.parts()).lock
 		if !l.try(t.Context(), time.Time{}) || l.taken() {
-			t.Fatal("a missing lease is not acquired")
+			t.Fatal("the missing lease was not acquired")
 		}
 		r.with(func() { r.store("leases", heldBy("other", time.Now())) })
 		if l.try(t.Context(), time.Time{}) {
-			t.Error("a conflict counts as a renewal")
+			t.Error("a conflict counted as a renewal")
 		}
 		if l.try(t.Context(), time.Time{}) || !l.taken() {
-			t.Error("another holder is not noticed")
+			t.Error("the other holder was not detected")
 		}
 		l.release(t.Context())
 		if got := *r.leaderLease(t).Spec.HolderIdentity; got != "other" {
@@ -94,33 +94,33 @@ func TestLock_LosesToAnotherWriter(t *testing.T) {
 
 func TestLock_ReleaseLetsASuccessorStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newEnv(t)
 		r.settings.Election.Identity = "own"
 		l := New(withElections(r.settings), r.policy, r.parts()).lock
 		if !l.try(t.Context(), time.Time{}) {
-			t.Fatal("a missing lease is not acquired")
+			t.Fatal("the missing lease was not acquired")
 		}
 		l.release(t.Context())
 		if l.holds(time.Now()) {
-			t.Error("it holds the lease after its release")
+			t.Error("the released lease is held")
 		}
 		r.settings.Election.Identity = "next"
 		next := New(withElections(r.settings), r.policy, r.parts()).lock
 		if !next.try(t.Context(), time.Time{}) {
-			t.Error("a successor waits")
+			t.Error("the successor did not acquire the released lease")
 		}
 		if lease := r.leaderLease(t); *lease.Spec.HolderIdentity != "next" || *lease.Spec.LeaseTransitions != 1 {
-			t.Errorf("%+v", lease.Spec)
+			t.Errorf("got lease %+v", lease.Spec)
 		}
 	})
 }
 
 // leaderLease returns the lease of the leader as the server has it.
-func (r *rig) leaderLease(t *testing.T) (lease *coordinationv1.Lease) {
+func (r *env) leaderLease(t *testing.T) (lease *coordinationv1.Lease) {
 	t.Helper()
-	r.with(func() { lease, _ = r.things["leases"][system+"/plimsoll-controller"].(*coordinationv1.Lease) })
+	r.with(func() { lease, _ = r.objects["leases"][system+"/plimsoll-controller"].(*coordinationv1.Lease) })
 	if lease == nil {
-		t.Fatal("there is no lease")
+		t.Fatal("the lease is missing")
 	}
 	return lease
 }

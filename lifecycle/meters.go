@@ -5,8 +5,8 @@ import "time"
 // Meters are the metrics of the controller. Their export is up to the caller. A nil function
 // counts nothing. All are called concurrently, and must not block.
 type Meters struct {
-	// Decided: an action of this kind was decided; rehearsed: it is only reported.
-	Decided func(kind string, rehearsed bool)
+	// Decided: an action of this kind was decided; dryRun: it is only reported.
+	Decided func(kind string, dryRun bool)
 	// Tainted: a node of the zone (region/zone) was declared lost. It got its first NoExecute
 	// taint for not being ready, or loses its pods in the mode without taints.
 	Tainted func(zone string)
@@ -18,19 +18,19 @@ type Meters struct {
 	Request func(class, result string, waited, took time.Duration)
 	// EventDropped: an event was dropped because the queue was full.
 	EventDropped func()
-	// Looked: one evaluation of the fleet took this long.
-	Looked func(took time.Duration)
+	// Checked: one evaluation of the fleet took this long.
+	Checked func(took time.Duration)
 	// Leading: this process starts or stops leading.
 	Leading func(bool)
 }
 
-func (m *Meters) decided(kind string, rehearsed bool) {
+func (m *Meters) decided(kind string, dryRun bool) {
 	if m.Decided != nil {
-		m.Decided(kind, rehearsed)
+		m.Decided(kind, dryRun)
 	}
 }
 
-func (m *Meters) givenUp(zone string) {
+func (m *Meters) tainted(zone string) {
 	if m.Tainted != nil {
 		m.Tainted(zone)
 	}
@@ -54,9 +54,9 @@ func (m *Meters) eventDropped() {
 	}
 }
 
-func (m *Meters) looked(took time.Duration) {
-	if m.Looked != nil {
-		m.Looked(took)
+func (m *Meters) checked(took time.Duration) {
+	if m.Checked != nil {
+		m.Checked(took)
 	}
 }
 

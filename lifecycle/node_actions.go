@@ -92,7 +92,7 @@ func (t *task) taint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if said := reported(live, t.object()); t.givesUp() && said != "" && !t.agrees(said) {
+		if status := reported(live, t.object()); t.evictsPods() && status != "" && !t.reportMatches(status) {
 			return fmt.Errorf("taint node %s: %w", t.Node, errReported)
 		}
 		p := specPatch{}
@@ -106,8 +106,8 @@ func (t *task) taint(ctx context.Context) error {
 		}
 		return t.patchNode(ctx, types.MergePatchType, "", p)
 	})
-	if err == nil && t.givesUp() && !t.swaps() {
-		t.parts.Meters.givenUp(t.object().Labels.Place().String())
+	if err == nil && t.evictsPods() && !t.swaps() {
+		t.parts.Meters.tainted(t.object().Labels.Place().String())
 	}
 	return err
 }
@@ -124,18 +124,18 @@ func (t *task) stamped(now time.Time) []model.Taint {
 	return add
 }
 
-// givesUp reports whether one of the taints to add evicts pods of an unready node.
-func (t *task) givesUp() bool { return slices.ContainsFunc(t.Add, drives) }
+// evictsPods reports whether one of the taints to add evicts pods of an unready node.
+func (t *task) evictsPods() bool { return slices.ContainsFunc(t.Add, evictsUnready) }
 
-// agrees reports whether the node's own report is the reason of the taint.
-func (t *task) agrees(said corev1.ConditionStatus) bool {
-	return said == corev1.ConditionFalse && slices.ContainsFunc(t.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
+// reportMatches reports whether the node's own report is the reason of the taint.
+func (t *task) reportMatches(status corev1.ConditionStatus) bool {
+	return status == corev1.ConditionFalse && slices.ContainsFunc(t.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
 }
 
 // swaps reports whether the taint replaces the one for the other reason.
-func (t *task) swaps() bool { return slices.ContainsFunc(t.Remove, drives) }
+func (t *task) swaps() bool { return slices.ContainsFunc(t.Remove, evictsUnready) }
 
-func drives(t model.Taint) bool {
+func evictsUnready(t model.Taint) bool {
 	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 }
 
@@ -188,12 +188,12 @@ func (t *task) cleanUpAgent(ctx context.Context) error {
 		}
 		p := statusPatch{Metadata: precondition{UID: string(live.UID)}}
 		for i := range live.Status.Conditions {
-			if kind := string(live.Status.Conditions[i].Type); strings.HasPrefix(kind, ours) {
+			if kind := string(live.Status.Conditions[i].Type); strings.HasPrefix(kind, agentPrefix) {
 				p.Status.Conditions = append(p.Status.Conditions, condition{Directive: "delete", Type: kind})
 			}
 		}
 		// Both patches are made from one read: the first must not outdate the second.
-		if left := withoutOurs(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
+		if left := withoutAgentTaints(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
 			s := specPatch{Spec: &taintList{left}}
 			s.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
 			if err := t.patchNode(ctx, types.MergePatchType, "", s); err != nil {
@@ -207,6 +207,6 @@ func (t *task) cleanUpAgent(ctx context.Context) error {
 	})
 }
 
-func withoutOurs(taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, ours) })
+func withoutAgentTaints(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, agentPrefix) })
 }

@@ -30,7 +30,7 @@ func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
 		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
 			continue
 		}
-		if what := convert.Judged(m); what != "" {
+		if what := convert.LossField(m); what != "" {
 			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
 		}
 	}

@@ -56,8 +56,8 @@ func (t *task) evictByTaint(ctx context.Context) error {
 }
 
 // recordEvent sends an event about the pod, once for all attempts.
-func (t *task) recordEvent(w wording) {
-	if !t.Again() {
+func (t *task) recordEvent(w eventTemplate) {
+	if !t.Repeated() {
 		t.events.pod(t.Pod, w)
 	}
 }
@@ -80,12 +80,12 @@ func (t *task) evictThenDelete(ctx context.Context) error {
 		return err
 	}
 	since := t.First
-	if told, is := disruptedSince(live); is && !told.Before(t.Due.Truncate(time.Second)) {
-		since = told
+	if marked, is := disruptedSince(live); is && !marked.Before(t.Due.Truncate(time.Second)) {
+		since = marked
 	} else if gone, err := t.disrupt(ctx); gone || err != nil {
 		return err
 	}
-	err = t.askToEvict(ctx, nil)
+	err = t.requestEviction(ctx, nil)
 	if overdue := time.Since(since) >= t.settings.EvictionWait; err == nil || errors.Is(err, core.ErrObsolete) || !overdue {
 		return err
 	}
@@ -93,7 +93,7 @@ func (t *task) evictThenDelete(ctx context.Context) error {
 }
 
 // disruptedSince returns when the pod got the condition of an eviction for a taint.
-func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
+func disruptedSince(p *corev1.Pod) (since time.Time, ok bool) {
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonByTaint {
@@ -115,10 +115,10 @@ func (t *task) evictLost(ctx context.Context) error {
 
 // softEvict requests the eviction requested by the node's agent.
 func (t *task) softEvict(ctx context.Context) error {
-	if t.Pod.Asked == nil {
+	if t.Pod.Requested == nil {
 		return nil // withdrawn
 	}
-	return t.askToEvict(ctx, &t.Pod.Asked.GraceSeconds)
+	return t.requestEviction(ctx, &t.Pod.Requested.GraceSeconds)
 }
 
 // deleteEvictedPod deletes the object of a pod that its node's agent evicted, if it

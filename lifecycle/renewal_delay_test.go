@@ -11,105 +11,105 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestARenewalCountsFromWhenItCame checks that a renewal in the inbox at the node's deadline
+// TestRenewal_CountsFromArrival checks that a renewal in the inbox at the node's deadline
 // keeps the node alive. The next deadline is a grace period after its arrival.
-func TestARenewalCountsFromWhenItCame(t *testing.T) {
+func TestRenewal_CountsFromArrival(t *testing.T) {
 	const came, grace = 49700 * time.Millisecond, 50 * time.Second // it would be delayed until 50.7 s
-	for name, reads := range map[string]bool{"by watches alone": false, "with live reads": true} {
+	for name, reads := range map[string]bool{"watches only": false, "live reads": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.policy.Evidence.LiveReads = reads
+				r := newEnv(t)
+				r.policy.Confirmation.LiveReads = reads
 				for _, name := range []string{"a", "b", "c"} {
 					r.node(name)
 				}
-				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+				r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 				r.start()
 				r.until(came)
 				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
 				r.until(came + grace - time.Millisecond)
 				if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict"); got != "" {
-					t.Errorf("within its grace:\n%s", got)
+					t.Errorf("got decisions within the grace period:\n%s", got)
 				}
 				if got := r.seenRequests(); len(got) > 0 {
-					t.Errorf("a node that was heard in time led to %v", got)
+					t.Errorf("got requests %v for a renewed node", got)
 				}
 				r.until(came + grace + slack)
 				if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
-					t.Errorf("when its grace is over it is %s", got)
+					t.Errorf("after the grace period: got Ready %s, want Unknown", got)
 				}
 			})
 		})
 	}
 }
 
-// TestAnAgentIsHeardWhenItsRenewalCame checks that the remains of a dead agent are removed a
+// TestAgentRenewal_CountsFromArrival checks that the remains of a dead agent are removed a
 // grace period after the arrival of its last renewal, not after it was read.
-func TestAnAgentIsHeardWhenItsRenewalCame(t *testing.T) {
+func TestAgentRenewal_CountsFromArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const came, grace = 39600 * time.Millisecond, 40 * time.Second
-		r := newRig(t)
+		r := newEnv(t)
 		r.node("a", func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "plimsoll.dev/MemoryPressure", Status: corev1.ConditionTrue})
 		})
 		r.renew(system, "a")
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "a")
 		r.start()
 		r.until(came)
 		r.renew(system, "a")
 		r.until(came + grace - time.Millisecond)
 		if got := r.lines("cleanup-agent"); got != "" {
-			t.Errorf("within its grace:\n%s", got)
+			t.Errorf("got decisions within the grace period:\n%s", got)
 		}
 		r.until(came + grace + slack)
 		if got := r.lines("cleanup-agent"); got == "" {
-			t.Error("what it left is there when its grace is over")
+			t.Error("got no cleanup after the grace period")
 		}
 	})
 }
 
-// TestAnIdleMinuteWakesOnceASecond checks that renewals are read in batches, and that neither
-// they nor the deadlines that they moved cause further wake-ups.
-func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
+// TestController_WakesOncePerSecondWhenIdle checks that renewals are read in batches, and that
+// neither they nor the deadlines that they moved cause further wake-ups.
+func TestController_WakesOncePerSecondWhenIdle(t *testing.T) {
 	for _, nodes := range []int{1, 7, 40, 200} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var rounds atomic.Int64
-				r := newRig(t)
-				r.meters.Looked = func(time.Duration) { rounds.Add(1) }
+				r := newEnv(t)
+				r.meters.Checked = func(time.Duration) { rounds.Add(1) }
 				for i := range nodes {
 					name := fmt.Sprint("n", i)
 					r.node(name)
 					time.AfterFunc(time.Duration(i)*10*time.Second/time.Duration(nodes), func() {
-						r.beat(t.Context(), corev1.NamespaceNodeLease, name)
+						r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, name)
 					})
 				}
 				r.start()
 				r.until(2 * time.Minute)
 				before := rounds.Load()
 				r.until(3 * time.Minute)
-				most := min(60, 6*int64(nodes)+8) // each renewal alone, and the periodic self-check
-				if got := rounds.Load() - before; got < 6 || got > most {
-					t.Errorf("%d rounds in a minute in which nothing happened, not 6 to %d", got, most)
+				limit := min(60, 6*int64(nodes)+8) // each renewal alone, and the periodic self-check
+				if got := rounds.Load() - before; got < 6 || got > limit {
+					t.Errorf("got %d rounds in an idle minute, want 6 to %d", got, limit)
 				}
 			})
 		})
 	}
 }
 
-// TestAReportThatAllIsWellCountsFromWhenItCame checks that a report without changes causes no
+// TestNodeHeartbeat_CountsFromArrival checks that a report without changes causes no
 // wake-up, and moves the deadline as from its arrival.
-func TestAReportThatAllIsWellCountsFromWhenItCame(t *testing.T) {
+func TestNodeHeartbeat_CountsFromArrival(t *testing.T) {
 	const came, grace = 49700 * time.Millisecond, 50 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var rounds atomic.Int64
-		r := newRig(t)
-		r.policy.Evidence.LiveReads = false
-		r.meters.Looked = func(time.Duration) { rounds.Add(1) }
+		r := newEnv(t)
+		r.policy.Confirmation.LiveReads = false
+		r.meters.Checked = func(time.Duration) { rounds.Add(1) }
 		for _, name := range []string{"a", "b", "c"} {
 			r.node(name)
 		}
-		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
 		r.until(came - time.Millisecond)
 		before := rounds.Load()
@@ -121,15 +121,15 @@ func TestAReportThatAllIsWellCountsFromWhenItCame(t *testing.T) {
 		})
 		synctest.Wait()
 		if n := rounds.Load() - before; n > 0 {
-			t.Errorf("it woke %d times", n)
+			t.Errorf("got %d wakeups, want none", n)
 		}
 		r.until(came + grace - time.Millisecond)
 		if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict"); got != "" {
-			t.Errorf("within its grace:\n%s", got)
+			t.Errorf("got decisions within the grace period:\n%s", got)
 		}
 		r.until(came + grace + slack)
 		if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
-			t.Errorf("when its grace is over it is %s", got)
+			t.Errorf("after the grace period: got Ready %s, want Unknown", got)
 		}
 	})
 }

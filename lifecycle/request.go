@@ -136,9 +136,9 @@ func (t *task) deletePodAt(ctx context.Context, version *string) error {
 	return t.ended(ctx, "delete", err)
 }
 
-// askToEvict creates a policy/v1 Eviction, with the pod's own grace period if grace is nil. A
+// requestEviction creates a policy/v1 Eviction, with the pod's own grace period if grace is nil. A
 // deleted pod is no error.
-func (t *task) askToEvict(ctx context.Context, grace *int64) error {
+func (t *task) requestEviction(ctx context.Context, grace *int64) error {
 	if err := t.confirm(ctx); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (t *task) askToEvict(ctx context.Context, grace *int64) error {
 			ObjectMeta:    metav1.ObjectMeta{Namespace: t.Pod.Namespace, Name: t.Pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},
 		}), nil)
-	return t.ended(ctx, "ask for the eviction of", err)
+	return t.ended(ctx, "request the eviction of", err)
 }
 
 // ended returns the result of a request to end the pod. A conflict is about its UID,

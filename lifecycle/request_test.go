@@ -20,7 +20,7 @@ import (
 // cluster's ordinary refusals must not count as failures.
 func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	says := func(err error) func(*http.Request) (*http.Response, error) {
+	answer := func(err error) func(*http.Request) (*http.Response, error) {
 		return func(*http.Request) (*http.Response, error) { return failure(err), nil }
 	}
 	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
@@ -31,30 +31,30 @@ func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 		fault func(*http.Request) (*http.Response, error)
 		want  string
 	}{
-		"answered":                  {nil, "ok"},
-		"the pod is gone":           {says(apierrors.NewNotFound(pods, "web")), "declined"},
-		"the pod has changed":       {says(apierrors.NewConflict(pods, "web", errors.New("modified"))), "declined"},
-		"the pod is another one":    {says(otherUID), "declined"},
-		"a budget forbids it":       {says(budget), "declined"},
-		"a right is missing":        {says(apierrors.NewForbidden(pods, "web", errors.New("no"))), "failed"},
-		"the token is not known":    {says(apierrors.NewUnauthorized("no")), "failed"},
-		"the pod is not valid":      {says(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil)), "failed"},
-		"an overloaded server":      {busy, "failed"},
-		"an internal error":         {says(apierrors.NewInternalError(errors.New("etcd"))), "failed"},
-		"a proxy knows no such URL": {notFoundByAProxy, "failed"},
-		"nothing listens":           {refusing, "failed"},
-		"no answer in time":         {hanging, "failed"},
+		"answered":            {nil, "ok"},
+		"missing pod":         {answer(apierrors.NewNotFound(pods, "web")), "declined"},
+		"changed pod":         {answer(apierrors.NewConflict(pods, "web", errors.New("modified"))), "declined"},
+		"replaced pod":        {answer(otherUID), "declined"},
+		"refusal by a budget": {answer(budget), "declined"},
+		"forbidden":           {answer(apierrors.NewForbidden(pods, "web", errors.New("no"))), "failed"},
+		"unauthorized":        {answer(apierrors.NewUnauthorized("no")), "failed"},
+		"invalid pod":         {answer(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil)), "failed"},
+		"overloaded server":   {busy, "failed"},
+		"internal error":      {answer(apierrors.NewInternalError(errors.New("etcd"))), "failed"},
+		"404 of a proxy":      {notFoundByAProxy, "failed"},
+		"connection refused":  {refusing, "failed"},
+		"timeout":             {hanging, "failed"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got []string
-			r := newRig(t)
+			r := newEnv(t)
 			r.meters.Request = func(class, result string, _, _ time.Duration) { got = append(got, class+" "+result) }
-			p := r.seenPod(r.pod("a", "web"))
+			p := r.modelPod(r.pod("a", "web"))
 			x := r.task(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 			r.fault = tc.fault
 			_, _ = x.readPod(t.Context())
 			if strings.Join(got, ", ") != "evict "+tc.want {
-				t.Errorf("%s: counted as %v, want evict %s", name, got, tc.want)
+				t.Errorf("%s: got %v, want evict %s", name, got, tc.want)
 			}
 		})
 	}

@@ -25,8 +25,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
-// thing is an object of the API.
-type thing interface {
+// object is an object of the API.
+type object interface {
 	runtime.Object
 	metav1.Object
 }
@@ -36,9 +36,9 @@ type thing interface {
 type server struct {
 	mu       sync.Mutex
 	version  int
-	things   map[string]map[string]thing // by kind and namespace/name
+	objects  map[string]map[string]object // by kind and namespace/name
 	watchers map[*stream]bool
-	seen     []string // verb and path of each request except lists and watches
+	requests []string // verb and path of each request except lists and watches
 	events   []*corev1.Event
 	// refuses, if set, returns the reason why a pod may not be evicted.
 	refuses func(pod *corev1.Pod) error
@@ -48,10 +48,10 @@ type server struct {
 	listsOnly bool
 }
 
-var kinds = map[string]func() thing{
-	"nodes":  func() thing { return &corev1.Node{} },
-	"pods":   func() thing { return &corev1.Pod{} },
-	"leases": func() thing { return &coordinationv1.Lease{} },
+var kinds = map[string]func() object{
+	"nodes":  func() object { return &corev1.Node{} },
+	"pods":   func() object { return &corev1.Pod{} },
+	"leases": func() object { return &coordinationv1.Lease{} },
 }
 
 var versions = map[string]schema.GroupVersionKind{
@@ -61,9 +61,9 @@ var versions = map[string]schema.GroupVersionKind{
 }
 
 func newServer() *server {
-	s := &server{things: map[string]map[string]thing{}, watchers: map[*stream]bool{}}
+	s := &server{objects: map[string]map[string]object{}, watchers: map[*stream]bool{}}
 	for kind := range kinds {
-		s.things[kind] = map[string]thing{}
+		s.objects[kind] = map[string]object{}
 	}
 	return s
 }
@@ -131,7 +131,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Method == http.MethodGet && a.name == "":
 		return s.list(r, a), nil
 	}
-	s.seen = append(s.seen, strings.TrimSuffix(r.Method+" "+strings.Trim(a.kind+"/"+a.name+"/"+a.part, "/"), "/"))
+	s.requests = append(s.requests, strings.TrimSuffix(r.Method+" "+strings.Trim(a.kind+"/"+a.name+"/"+a.part, "/"), "/"))
 	return s.serve(r, a, body), nil
 }
 
@@ -139,7 +139,7 @@ func (s *server) serve(r *http.Request, a address, body []byte) *http.Response {
 	if r.Method == http.MethodPost && a.name == "" {
 		return s.create(a, body)
 	}
-	known := s.things[a.kind][a.key()]
+	known := s.objects[a.kind][a.key()]
 	if known == nil {
 		return failure(apierrors.NewNotFound(schema.GroupResource{Resource: a.kind}, a.name))
 	}
@@ -171,7 +171,7 @@ func (s *server) create(a address, body []byte) *http.Response {
 	if err := json.Unmarshal(body, o); err != nil {
 		return failure(apierrors.NewBadRequest(err.Error()))
 	}
-	if s.things[a.kind][o.GetNamespace()+"/"+o.GetName()] != nil {
+	if s.objects[a.kind][o.GetNamespace()+"/"+o.GetName()] != nil {
 		return failure(apierrors.NewAlreadyExists(schema.GroupResource{Resource: a.kind}, o.GetName()))
 	}
 	s.store(a.kind, o)
@@ -182,7 +182,7 @@ func conflict(a address, why string) *http.Response {
 	return failure(apierrors.NewConflict(schema.GroupResource{Resource: a.kind}, a.name, errors.New(why)))
 }
 
-func (s *server) update(a address, known thing, body []byte) *http.Response {
+func (s *server) update(a address, known object, body []byte) *http.Response {
 	o := kinds[a.kind]()
 	if err := json.Unmarshal(body, o); err != nil {
 		return failure(apierrors.NewBadRequest(err.Error()))
@@ -194,7 +194,7 @@ func (s *server) update(a address, known thing, body []byte) *http.Response {
 	return reply(http.StatusOK, o)
 }
 
-func (s *server) patch(a address, known thing, kind types.PatchType, body []byte) *http.Response {
+func (s *server) patch(a address, known object, kind types.PatchType, body []byte) *http.Response {
 	var bound struct{ Metadata precondition }
 	if err := json.Unmarshal(body, &bound); err != nil {
 		return failure(apierrors.NewBadRequest(err.Error()))
@@ -256,7 +256,7 @@ func merge(target, change map[string]any) map[string]any {
 	return target
 }
 
-func (s *server) delete(a address, known thing, body []byte) *http.Response {
+func (s *server) delete(a address, known object, body []byte) *http.Response {
 	var o metav1.DeleteOptions
 	if err := json.Unmarshal(body, &o); err != nil {
 		return failure(apierrors.NewBadRequest(err.Error()))
@@ -289,26 +289,26 @@ func (s *server) evict(a address, pod *corev1.Pod, body []byte) *http.Response {
 }
 
 // store stores an object in a new version and notifies watches. The caller holds mu.
-func (s *server) store(kind string, o thing) {
+func (s *server) store(kind string, o object) {
 	s.version++
 	o.SetResourceVersion(strconv.Itoa(s.version))
 	o.GetObjectKind().SetGroupVersionKind(versions[kind])
 	key := o.GetNamespace() + "/" + o.GetName()
 	verb := "ADDED"
-	if s.things[kind][key] != nil {
+	if s.objects[kind][key] != nil {
 		verb = "MODIFIED"
 	}
-	s.things[kind][key] = o
-	s.tell(kind, verb, o)
+	s.objects[kind][key] = o
+	s.notify(kind, verb, o)
 }
 
 // remove removes an object and notifies watches. The caller holds mu.
-func (s *server) remove(kind string, o thing) {
+func (s *server) remove(kind string, o object) {
 	s.version++
-	delete(s.things[kind], o.GetNamespace()+"/"+o.GetName())
-	last := o.DeepCopyObject().(thing)
+	delete(s.objects[kind], o.GetNamespace()+"/"+o.GetName())
+	last := o.DeepCopyObject().(object)
 	last.SetResourceVersion(strconv.Itoa(s.version))
-	s.tell(kind, "DELETED", last)
+	s.notify(kind, "DELETED", last)
 }
 
 func failure(err error) *http.Response {

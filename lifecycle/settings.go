@@ -117,17 +117,17 @@ type Parts struct {
 }
 
 // Decision is one line of the decision log, executed or in dry run. Its keys are a contract
-// (docs/operations.md).
+// (docs/reference/decision-log.md).
 type Decision struct {
 	Time     string `json:"time"`     // RFC 3339, milliseconds
 	Decision string `json:"decision"` // see the kinds in decision.go
-	// Rehearsed: nothing is written.
-	Rehearsed bool   `json:"dryRun,omitempty"`
-	Node      string `json:"node,omitempty"`
-	Pod       string `json:"pod,omitempty"` // namespace/name
-	UID       string `json:"uid,omitempty"` // of the pod
-	Zone      string `json:"zone,omitempty"`
-	What      string `json:"change,omitempty"` // such as the taints added and removed
-	Why       string `json:"reason,omitempty"`
-	Error     string `json:"error,omitempty"` // failure of the action; it is retried
+	// DryRun: nothing is written.
+	DryRun bool   `json:"dryRun,omitempty"`
+	Node   string `json:"node,omitempty"`
+	Pod    string `json:"pod,omitempty"` // namespace/name
+	UID    string `json:"uid,omitempty"` // of the pod
+	Zone   string `json:"zone,omitempty"`
+	What   string `json:"change,omitempty"` // such as the taints added and removed
+	Why    string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"` // failure of the action; it is retried
 }

@@ -24,19 +24,19 @@ func TestConverter_SlimPods(t *testing.T) {
 	evicted := 0
 	for seed := range int64(1000) {
 		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
-		var doubts [2][]string
+		var warned [2][]string
 		var of [2]*model.Pod
 		for i, one := range []*corev1.Pod{whole, slim} {
-			c := converter{requested: requested, doubt: func(object, what string) { doubts[i] = append(doubts[i], object+what) }}
+			c := converter{requested: requested, warn: func(object, what string) { warned[i] = append(warned[i], object+what) }}
 			of[i] = c.pod(one)
 		}
-		if diff := cmp.Diff(of[0], of[1]) + cmp.Diff(doubts[0], doubts[1]); diff != "" {
+		if diff := cmp.Diff(of[0], of[1]) + cmp.Diff(warned[0], warned[1]); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
-		since, told := disruptedSince(whole)
-		slimSince, slimTold := disruptedSince(slim)
-		if !since.Equal(slimSince) || told != slimTold || whole.ResourceVersion != slim.ResourceVersion {
-			t.Fatalf("seed %d: disrupted since %s, not %s", seed, slimSince, since)
+		since, marked := disruptedSince(whole)
+		slimSince, slimMarked := disruptedSince(slim)
+		if !since.Equal(slimSince) || marked != slimMarked || whole.ResourceVersion != slim.ResourceVersion {
+			t.Fatalf("seed %d: got disruption since %s, want %s", seed, slimSince, since)
 		}
 		if of[0].Evicted != nil {
 			evicted++

@@ -15,16 +15,16 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// sighting is the latest observation of a node.
-type sighting struct {
+// observation is the latest observation of a node.
+type observation struct {
 	node    *model.Node
 	version string // its resource version
 	other   otherWrite
 }
 
-// beats reports whether the later observation differs only in heartbeats: a kubelet's report
-// without a change.
-func (s *sighting) beats(later *sighting) bool {
+// onlyHeartbeats reports whether the later observation differs only in heartbeats: a kubelet's
+// report without a change.
+func (s *observation) onlyHeartbeats(later *observation) bool {
 	a, b := *s.node, *later.node
 	if b.Conditions[model.Ready].Status != model.True {
 		return false // the heartbeat itself may be a change
@@ -68,29 +68,29 @@ func (c *Controller) allFeeds() []feed {
 }
 
 func (c *Controller) converter() *converter {
-	return &converter{requested: c.parts.Requested, doubt: c.warnings.once}
+	return &converter{requested: c.parts.Requested, warn: c.warnings.once}
 }
 
 func (c *Controller) nodeStore() cache.ReflectorStore {
 	converter := c.converter()
-	return &store[*sighting]{
-		convert: func(object any) (*kept[*sighting], error) {
+	return &store[*observation]{
+		convert: func(object any) (*converted[*observation], error) {
 			n, ok := object.(*corev1.Node)
 			if !ok {
-				return nil, fmt.Errorf("it holds a %T, not a node", object)
+				return nil, fmt.Errorf("unexpected %T in a list of nodes", object)
 			}
-			s := &sighting{node: converter.node(n), version: n.ResourceVersion, other: c.otherWriters.of(n)}
-			return &kept[*sighting]{name: n.Name, key: n.Name, fact: s, faulty: s.node == nil}, nil
+			s := &observation{node: converter.node(n), version: n.ResourceVersion, other: c.otherWriters.of(n)}
+			return &converted[*observation]{name: n.Name, key: n.Name, value: s, faulty: s.node == nil}, nil
 		},
-		same: func(a, b *sighting) bool { return a.version == b.version && a.node.UID == b.node.UID },
-		changed: func(_ string, was, is *sighting) {
-			if was != nil && was.beats(is) {
-				c.inbox.putLater(func(came time.Duration) event { return nodeBeat{is, came} })
+		same: func(a, b *observation) bool { return a.version == b.version && a.node.UID == b.node.UID },
+		changed: func(_ string, was, is *observation) {
+			if was != nil && was.onlyHeartbeats(is) {
+				c.inbox.putLater(func(came time.Duration) event { return nodeHeartbeat{is, came} })
 			} else {
 				c.inbox.put(nodeSeen{is})
 			}
 		},
-		gone:   func(name string, _ *sighting) { c.inbox.put(nodeGone(name)) },
+		gone:   func(name string, _ *observation) { c.inbox.put(nodeGone(name)) },
 		synced: c.syncing(),
 	}
 }
@@ -98,13 +98,13 @@ func (c *Controller) nodeStore() cache.ReflectorStore {
 func (c *Controller) podStore() *store[*model.Pod] {
 	converter := c.converter()
 	return &store[*model.Pod]{
-		convert: func(object any) (*kept[*model.Pod], error) {
+		convert: func(object any) (*converted[*model.Pod], error) {
 			p, ok := slimpods.Of(object)
 			if !ok {
-				return nil, fmt.Errorf("it holds a %T, not a pod", object)
+				return nil, fmt.Errorf("unexpected %T in a list of pods", object)
 			}
 			f := converter.pod(p)
-			return &kept[*model.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
+			return &converted[*model.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), value: f, faulty: f == nil}, nil
 		},
 		same:    samePod,
 		changed: func(_ string, _, p *model.Pod) { c.inbox.put(podSeen{p}) },
@@ -118,10 +118,10 @@ func (c *Controller) podStore() *store[*model.Pod] {
 func samePod(a, b *model.Pod) bool {
 	return a.Node == b.Node && a.Ready == b.Ready && a.Deleting == b.Deleting && a.Finished == b.Finished &&
 		a.Daemon == b.Daemon && a.Created.Equal(b.Created) &&
-		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Asked, b.Asked) && sameMoment(a.Evicted, b.Evicted)
+		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Requested, b.Requested) && sameTime(a.Evicted, b.Evicted)
 }
 
-func sameMoment(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
+func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // sameTolerations compares addresses: equal tolerations are shared.
 func sameTolerations(a, b []model.Toleration) bool {
@@ -136,15 +136,15 @@ func sameRequest(a, b *model.Request) bool {
 // latter may have other leases: an agent's has its node as its name and as its holder.
 func (c *Controller) leaseStore(agents bool) cache.ReflectorStore {
 	return &store[time.Time]{
-		convert: func(object any) (*kept[time.Time], error) {
+		convert: func(object any) (*converted[time.Time], error) {
 			l, ok := object.(*coordinationv1.Lease)
 			if !ok {
-				return nil, fmt.Errorf("it holds a %T, not a lease", object)
+				return nil, fmt.Errorf("unexpected %T in a list of leases", object)
 			}
-			k := &kept[time.Time]{namespace: l.Namespace, name: l.Name, key: l.Name}
+			k := &converted[time.Time]{namespace: l.Namespace, name: l.Name, key: l.Name}
 			foreign := agents && (l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != l.Name)
 			if k.faulty = l.Name == "" || foreign || l.Spec.RenewTime == nil; !k.faulty {
-				k.fact = l.Spec.RenewTime.Time
+				k.value = l.Spec.RenewTime.Time
 			}
 			return k, nil
 		},

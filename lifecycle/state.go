@@ -20,7 +20,7 @@ type state struct {
 
 // publish stores the state after a round, and returns when the next one must begin.
 func (c *Controller) publish(now time.Time) (next time.Time) {
-	why := c.reasonToRehearse(now)
+	why := c.dryRunReason(now)
 	c.state.Store(&state{finishedAt: time.Now(), synced: c.complete >= c.lists, leads: c.executor != nil, dryRun: why})
 	next = now.Add(maxSleep)
 	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.executor != nil {
@@ -32,9 +32,9 @@ func (c *Controller) publish(now time.Time) (next time.Time) {
 	return next
 }
 
-// reasonToRehearse returns why decisions are only reported; empty if they are carried
+// dryRunReason returns why decisions are only reported; empty if they are carried
 // out.
-func (c *Controller) reasonToRehearse(now time.Time) string {
+func (c *Controller) dryRunReason(now time.Time) string {
 	switch {
 	case c.settings.Mode != Replace:
 		return "the mode is " + c.settings.Mode.String()
@@ -42,7 +42,7 @@ func (c *Controller) reasonToRehearse(now time.Time) string {
 		return "it is a dry run"
 	case c.other.At.Add(c.settings.OtherWriterWindow).After(now):
 		o := c.other
-		return fmt.Sprintf("%s wrote %s of node %s at %s: switch that controller off, or give up mode replace. It has to be silent for %s",
+		return fmt.Sprintf("%s wrote %s of node %s at %s: switch that controller off, or use mode observe. It must not write for %s",
 			o.By, o.What, o.Node, stamp(o.At), c.settings.OtherWriterWindow)
 	}
 	return ""
@@ -54,7 +54,7 @@ const maxStall = time.Minute
 // Live returns an error if the loop of the controller does not run.
 func (c *Controller) Live() error {
 	if since := time.Since(c.state.Load().finishedAt); since > maxSleep+maxStall {
-		return fmt.Errorf("the loop that decides has not come round for %s: restart it", since.Round(time.Second))
+		return fmt.Errorf("the decision loop has completed no round for %s: restart the controller", since.Round(time.Second))
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func (c *Controller) Ready() error {
 // Leads reports whether this process decides.
 func (c *Controller) Leads() bool { return c.state.Load().leads }
 
-// Rehearses returns why decisions are only reported; empty if they are carried out.
-func (c *Controller) Rehearses() string { return c.state.Load().dryRun }
+// DryRunReason returns why decisions are only reported; empty if they are carried out.
+func (c *Controller) DryRunReason() string { return c.state.Load().dryRun }
 
 // Explain returns the state of a node and its next step. It waits for the owner of the
 // fleet. It returns an error if ctx ends first.

@@ -8,23 +8,23 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kept is a converted API object. Its name is for consumers of a list.
-type kept[F any] struct {
+// converted is a converted API object. Its name is for consumers of a list.
+type converted[F any] struct {
 	namespace, name string
 	key             string // identifies the object
-	fact            F
+	value           F
 	faulty          bool // it was not understood: the earlier facts remain
 }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor.
-func (k *kept[F]) GetObjectMeta() metav1.Object {
+func (k *converted[F]) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}
 }
 
 // store receives objects of one kind from a reflector. It stores only converted facts, and
 // reports changes. All methods but get belong to the reflector's goroutine.
 type store[F any] struct {
-	convert func(object any) (*kept[F], error)
+	convert func(object any) (*converted[F], error)
 	same    func(a, b F) bool           // reports whether all relevant facts are equal
 	changed func(key string, was, is F) // was is the zero value for a new object
 	gone    func(key string, f F)
@@ -58,16 +58,16 @@ func (s *store[F]) Update(object any) error {
 }
 
 // put stores k, and reports the change unless was has the same facts.
-func (s *store[F]) put(was map[string]F, k *kept[F]) {
+func (s *store[F]) put(was map[string]F, k *converted[F]) {
 	before, is := was[k.key]
 	s.mu.Lock()
 	if s.known == nil {
 		s.known = map[string]F{}
 	}
-	s.known[k.key] = k.fact
+	s.known[k.key] = k.value
 	s.mu.Unlock()
-	if !is || !s.same(before, k.fact) {
-		s.changed(k.key, before, k.fact)
+	if !is || !s.same(before, k.value) {
+		s.changed(k.key, before, k.value)
 	}
 }
 
@@ -88,10 +88,10 @@ func (s *store[F]) Delete(object any) error {
 
 // Replace implements cache.ReflectorStore for a complete list. Objects not in it are deleted.
 func (s *store[F]) Replace(list []any, _ string) error {
-	all := make([]*kept[F], len(list))
+	all := make([]*converted[F], len(list))
 	for i, object := range list { // all of it, or nothing
 		var err error
-		if all[i], err = s.kept(object); err != nil {
+		if all[i], err = s.convertOnce(object); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func (s *store[F]) Replace(list []any, _ string) error {
 	s.mu.Unlock()
 	for _, k := range all {
 		if before, is := was[k.key]; k.faulty && is {
-			s.put(was, &kept[F]{key: k.key, fact: before})
+			s.put(was, &converted[F]{key: k.key, value: before})
 		} else if !k.faulty {
 			s.put(was, k)
 		}
@@ -121,16 +121,16 @@ func (s *store[F]) Resync() error { return nil }
 // Transformer implements cache.TransformingStore. Objects of a list are converted one by one on
 // arrival, so that none is stored in full.
 func (s *store[F]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return s.kept(object) }
+	return func(object any) (any, error) { return s.convertOnce(object) }
 }
 
-func (s *store[F]) kept(object any) (*kept[F], error) {
-	if k, is := object.(*kept[F]); is {
+func (s *store[F]) convertOnce(object any) (*converted[F], error) {
+	if k, is := object.(*converted[F]); is {
 		return k, nil
 	}
 	k, err := s.convert(object)
 	if err != nil {
-		return nil, fmt.Errorf("take in a list: %w", err)
+		return nil, fmt.Errorf("store a list: %w", err)
 	}
 	return k, nil
 }

@@ -21,8 +21,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// told returns the store's events since the previous call.
-func told(c *Controller) string {
+// changes returns the store's events since the previous call.
+func changes(c *Controller) string {
 	var all []string
 	for _, l := range c.inbox.collect().events {
 		switch l := l.(type) {
@@ -42,9 +42,9 @@ func bound(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "a"}}
 }
 
-func TestStoresTellWhatChanged(t *testing.T) {
-	var book logcapture.Book
-	parts := Parts{Log: book.Logger()}
+func TestStore_ReportsChanges(t *testing.T) {
+	var log logcapture.Book
+	parts := Parts{Log: log.Logger()}
 	c := &Controller{parts: parts, inbox: newInbox(), warnings: &warnings{log: parts.Log}}
 	s := c.podStore()
 	faulty := bound("one")
@@ -60,31 +60,31 @@ func TestStoresTellWhatChanged(t *testing.T) {
 		do   func() error
 		want string
 	}{
-		{"a list", func() error { return s.Replace([]any{bound("one"), bound("two")}, "1") }, "+one +two listed"},
-		{"nothing that decides", func() error { return s.Update(idle) }, ""},
-		{"a change", func() error { return s.Update(changed) }, "+one"},
-		{"what is not understood", func() error { return s.Update(faulty) }, ""},
-		{"a list with it: what was known stays", func() error { return s.Replace([]any{faulty, bound("two")}, "2") }, ""},
-		{"the same name, another pod", func() error { return s.Replace([]any{faulty, moved}, "3") }, "+two -two"},
-		{"a deletion", func() error { return s.Delete(bound("one")) }, "-one"},
-		{"a second one", func() error { return s.Delete(bound("one")) }, ""},
-		{"an empty list", func() error { return s.Replace(nil, "4") }, "-another"},
+		{"list", func() error { return s.Replace([]any{bound("one"), bound("two")}, "1") }, "+one +two listed"},
+		{"irrelevant change", func() error { return s.Update(idle) }, ""},
+		{"change", func() error { return s.Update(changed) }, "+one"},
+		{"invalid pod", func() error { return s.Update(faulty) }, ""},
+		{"list with an invalid pod", func() error { return s.Replace([]any{faulty, bound("two")}, "2") }, ""},
+		{"another pod of the same name", func() error { return s.Replace([]any{faulty, moved}, "3") }, "+two -two"},
+		{"deletion", func() error { return s.Delete(bound("one")) }, "-one"},
+		{"second deletion", func() error { return s.Delete(bound("one")) }, ""},
+		{"empty list", func() error { return s.Replace(nil, "4") }, "-another"},
 	} {
 		if err := step.do(); err != nil {
 			t.Errorf("%s: %v", step.name, err)
 		}
-		if got := told(c); got != step.want {
-			t.Errorf("%s: told %q, not %q", step.name, got, step.want)
+		if got := changes(c); got != step.want {
+			t.Errorf("%s: got changes %q, want %q", step.name, got, step.want)
 		}
 	}
-	if err := s.Replace([]any{bound("one"), &corev1.Node{}}, "5"); err == nil || told(c) != "" {
-		t.Errorf("half a list was taken: %v", err)
+	if err := s.Replace([]any{bound("one"), &corev1.Node{}}, "5"); err == nil || changes(c) != "" {
+		t.Errorf("part of an invalid list was stored: %v", err)
 	}
 }
 
-// TestAStreamedListIsKeptInShort covers streamed lists, which client-go collects in a store of
+// TestStore_ConvertsStreamedList covers streamed lists, which client-go collects in a store of
 // its own by the names that it finds.
-func TestAStreamedListIsKeptInShort(t *testing.T) {
+func TestStore_ConvertsStreamedList(t *testing.T) {
 	c := &Controller{inbox: newInbox(), warnings: &warnings{}}
 	s := c.podStore()
 	collected := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.WithTransformer(s.Transformer()))
@@ -94,20 +94,20 @@ func TestAStreamedListIsKeptInShort(t *testing.T) {
 		}
 	}
 	for _, object := range collected.List() {
-		if _, short := object.(*kept[*model.Pod]); !short {
-			t.Errorf("it holds a %T", object)
+		if _, short := object.(*converted[*model.Pod]); !short {
+			t.Errorf("got a %T in the list, want a converted pod", object)
 		}
 	}
 	if err := s.Replace(collected.List(), "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(c); got != "+p0 +p1 +p2 listed" {
-		t.Errorf("told %q", got)
+	if got := changes(c); got != "+p0 +p1 +p2 listed" {
+		t.Errorf("got changes %q", got)
 	}
 }
 
-// BenchmarkPodsKept reports the bytes kept per pod.
-func BenchmarkPodsKept(b *testing.B) {
+// BenchmarkConverter_BytesPerPod reports the stored bytes per pod.
+func BenchmarkConverter_BytesPerPod(b *testing.B) {
 	const pods, nodes = 150_000, 5_000
 	c := &converter{}
 	names := make([]string, nodes)
@@ -136,28 +136,28 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-func TestAnAnswerThatRefusesIsNoOutage(t *testing.T) {
+func TestLink_RefusalIsNoOutage(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for _, c := range []struct {
 		name   string
 		err    error
 		outage bool
 	}{
-		{"all is well", nil, false},
-		{"nothing answers", errors.New("connection refused"), true},
-		{"it is overloaded", apierrors.NewTooManyRequests("later", 1), true},
-		{"a right is missing", apierrors.NewForbidden(leases, "", errors.New("no")), false},
-		{"the token is not known", apierrors.NewUnauthorized("no"), false},
-		{"what is held is too old", apierrors.NewResourceExpired("list anew"), false},
+		{"success", nil, false},
+		{"connection refused", errors.New("connection refused"), true},
+		{"overloaded server", apierrors.NewTooManyRequests("later", 1), true},
+		{"forbidden", apierrors.NewForbidden(leases, "", errors.New("no")), false},
+		{"unauthorized", apierrors.NewUnauthorized("no"), false},
+		{"expired version", apierrors.NewResourceExpired("list anew"), false},
 	} {
-		told := 0
-		l := &link{Health: reflector.Health{What: "leases", Log: slog.New(slog.DiscardHandler)}, fails: func() { told++ }}
+		outages := 0
+		l := &link{Health: reflector.Health{What: "leases", Log: slog.New(slog.DiscardHandler)}, fails: func() { outages++ }}
 		l.observe(t.Context(), c.err)
-		if (told > 0) != c.outage {
-			t.Errorf("%s: told of %d outages", c.name, told)
+		if (outages > 0) != c.outage {
+			t.Errorf("%s: got %d outages, want %v", c.name, outages, c.outage)
 		}
 		if faulty := c.err != nil && !apierrors.IsResourceExpired(c.err); (l.Err() != nil) != faulty {
-			t.Errorf("%s: ready says %v", c.name, l.Err())
+			t.Errorf("%s: got link error %v", c.name, l.Err())
 		}
 	}
 }

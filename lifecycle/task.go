@@ -33,7 +33,7 @@ func (t *task) begin(ctx context.Context) (wanted bool) {
 	if t.await(ctx) != nil {
 		return false
 	}
-	p := t.ask(ctx, false)
+	p := t.checkWanted(ctx, false)
 	t.version = p.version
 	return p.granted
 }
@@ -47,7 +47,7 @@ func (t *task) confirm(ctx context.Context) error {
 	if err := t.await(ctx); err != nil {
 		return err
 	}
-	if p := t.ask(ctx, true); !p.granted {
+	if p := t.checkWanted(ctx, true); !p.granted {
 		return cmp.Or(ctx.Err(), core.ErrObsolete)
 	}
 	return nil
@@ -61,17 +61,18 @@ func (t *task) expedite() {
 	}
 }
 
-// ask queries the owner of the fleet, on a turn that it returns if the action is not wanted.
-func (t *task) ask(ctx context.Context, again bool) (p permission) {
+// checkWanted queries the owner of the fleet, on a turn that it returns if the action is not
+// wanted.
+func (t *task) checkWanted(ctx context.Context, again bool) (p permission) {
 	answer := make(chan permission, 1)
-	t.inbox.put(asked{by: t.executor, action: t.Action, again: again, answer: answer})
+	t.inbox.put(wantedQuery{by: t.executor, action: t.Action, again: again, answer: answer})
 	select {
 	case p = <-answer:
 	case <-ctx.Done():
 	}
 	if t.granted = p.granted; !p.granted {
 		t.paid = false
-		t.budget.putBack()
+		t.budget.release()
 	}
 	return p
 }
@@ -92,11 +93,11 @@ func (t *task) await(ctx context.Context) error {
 // queue waits for a turn, with the highest rank once something urgent waits for the
 // task.
 func (t *task) queue(ctx context.Context) error {
-	taken, err := t.budget.takeUnless(ctx, rankOf(t.class, t.begun), t.urgent)
-	if taken || err != nil {
+	acquired, err := t.budget.acquireUnless(ctx, rankOf(t.class, t.begun), t.urgent)
+	if acquired || err != nil {
 		return err
 	}
-	return t.budget.take(ctx, rankOf(protect, t.begun))
+	return t.budget.acquire(ctx, rankOf(protect, t.begun))
 }
 
 // errNotLeading ends a write of a process that was stopped for longer than its

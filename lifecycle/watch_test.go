@@ -64,12 +64,12 @@ func (w *stream) run(r *http.Request, ended func()) {
 	}
 }
 
-func (w *stream) wants(kind string, o thing) bool {
+func (w *stream) wants(kind string, o object) bool {
 	return w.kind == kind && (w.namespace == "" || w.namespace == o.GetNamespace()) && (!w.bound || isBound(o))
 }
 
-// tell notifies all matching watches. The caller holds mu.
-func (s *server) tell(kind, verb string, o thing) {
+// notify sends an event to all matching watches. The caller holds mu.
+func (s *server) notify(kind, verb string, o object) {
 	for w := range s.watchers {
 		if w.wants(kind, o) {
 			w.put(verb, o.DeepCopyObject())
@@ -77,15 +77,15 @@ func (s *server) tell(kind, verb string, o thing) {
 	}
 }
 
-func (s *server) matching(r *http.Request, a address) []thing {
+func (s *server) matching(r *http.Request, a address) []object {
 	w := &stream{address: a, bound: strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName")}
-	var all []thing
-	for _, o := range s.things[a.kind] {
+	var all []object
+	for _, o := range s.objects[a.kind] {
 		if w.wants(a.kind, o) {
 			all = append(all, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b thing) int {
+	slices.SortFunc(all, func(a, b object) int {
 		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 	})
 	return all
@@ -122,7 +122,7 @@ func (s *server) watch(r *http.Request, a address) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: in}
 }
 
-func (s *server) bookmark(a address) thing {
+func (s *server) bookmark(a address) object {
 	mark := kinds[a.kind]()
 	mark.GetObjectKind().SetGroupVersionKind(versions[a.kind])
 	mark.SetResourceVersion(strconv.Itoa(s.version))

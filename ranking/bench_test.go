@@ -9,9 +9,9 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// nodeful creates pods as in the measurement of the kubelet: two containers, requests, four
+// randomNode returns pods as in the measurement of the kubelet: two containers, requests, four
 // priorities.
-func nodeful(n int) []signals.Candidate {
+func randomNode(n int) []signals.Candidate {
 	r := rand.New(rand.NewPCG(7, 7))
 	fs := func() signals.FilesystemUsage {
 		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(r.Int64N(1 << 30))), Inodes: signals.Of(signals.Inodes(r.Int64N(10000)))}
@@ -43,7 +43,7 @@ func BenchmarkRank(b *testing.B) {
 	for _, s := range []signals.Signal{signals.MemoryAvailable, signals.NodefsAvailable} {
 		for _, n := range []int{110, 500, 5000} {
 			b.Run(fmt.Sprintf("%s/pods=%d", s.Definition().Resource, n), func(b *testing.B) {
-				pods := nodeful(n)
+				pods := randomNode(n)
 				b.ReportAllocs()
 				for b.Loop() {
 					ranking.Rank(pods, s, everywhere)

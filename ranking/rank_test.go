@@ -11,13 +11,13 @@ import (
 
 const everywhere = signals.Rootfs | signals.Logs | signals.LocalVolumes
 
-// pod is a row of a table, with its figures in the order of a reader's interest.
+// pod is a row of a table.
 type pod struct {
 	name     string
 	priority int32
 	request  int64
 	used     int64
-	unseen   bool // no stats
+	noStats  bool
 }
 
 // candidate sets the used figure for the resource under test.
@@ -29,7 +29,7 @@ func (p pod) candidate(s signals.Signal) signals.Candidate {
 	} else {
 		c.Pod.StorageRequest = request
 	}
-	if p.unseen {
+	if p.noStats {
 		return c
 	}
 	c.Usage = &signals.Usage{
@@ -40,7 +40,7 @@ func (p pod) candidate(s signals.Signal) signals.Candidate {
 	return c
 }
 
-func TestOrders(t *testing.T) {
+func TestRank_OrderPerSignal(t *testing.T) {
 	for _, tc := range []struct {
 		rule   string
 		signal signals.Signal
@@ -52,22 +52,22 @@ func TestOrders(t *testing.T) {
 			{name: "b", priority: 1, request: 0, used: 10}, {name: "a", priority: 2, request: 0, used: 10_000}}},
 		{"memory: more above the request, not more used", signals.MemoryAvailable, []pod{
 			{name: "b", request: 100, used: 300}, {name: "a", request: 1000, used: 1100}}},
-		{"memory: nearer to the request when all are within", signals.MemoryAvailable, []pod{
+		{"memory: nearest to the request if all are within", signals.MemoryAvailable, []pod{
 			{name: "b", request: 100, used: 90}, {name: "a", request: 1000, used: 500}}},
-		{"memory: nothing measured goes first", signals.MemoryAvailable, []pod{
-			{name: "z", priority: 9, request: 1 << 40, unseen: true}, {name: "a", used: 1 << 40}}},
-		{"memory: of two without stats the lower priority, then the UID", signals.MemoryAvailable, []pod{
-			{name: "z", priority: 1, unseen: true}, {name: "a", priority: 2, unseen: true}, {name: "b", priority: 2, unseen: true}}},
+		{"memory: unmeasured pod first", signals.MemoryAvailable, []pod{
+			{name: "z", priority: 9, request: 1 << 40, noStats: true}, {name: "a", used: 1 << 40}}},
+		{"memory: unmeasured pods by priority, then UID", signals.MemoryAvailable, []pod{
+			{name: "z", priority: 1, noStats: true}, {name: "a", priority: 2, noStats: true}, {name: "b", priority: 2, noStats: true}}},
 		{"memory: equal pods by UID", signals.MemoryAvailable, []pod{
 			{name: "a", used: 5}, {name: "b", used: 5}, {name: "c", used: 5}}},
 		{"disk: above the request, priority, more above it", signals.NodefsAvailable, []pod{
 			{name: "d", priority: 9, request: 10, used: 11}, {name: "c", priority: 1, request: 100, used: 90},
 			{name: "b", priority: 2, request: 100, used: 90}, {name: "a", priority: 2, request: 100, used: 80}}},
-		{"inodes: uses any, priority, more of them; byte requests do not count", signals.NodefsInodesFree, []pod{
+		{"inodes: any usage, priority, more usage; no byte requests", signals.NodefsInodesFree, []pod{
 			{name: "d", priority: 1, request: 1 << 40, used: 2}, {name: "c", priority: 1, used: 1},
 			{name: "b", priority: 2, used: 1 << 40}, {name: "a", priority: 0, used: 0}}},
-		{"pids: priority before everything", signals.PIDAvailable, []pod{
-			{name: "c", priority: 1, used: 1}, {name: "b", priority: 2, unseen: true},
+		{"pids: priority first", signals.PIDAvailable, []pod{
+			{name: "c", priority: 1, used: 1}, {name: "b", priority: 2, noStats: true},
 			{name: "d", priority: 2, used: 50}, {name: "a", priority: 2, used: 3}}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -99,18 +99,18 @@ func storage() signals.Candidate {
 		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n)), Inodes: signals.Of(signals.Inodes(n * 10))}
 	}
 	return signals.Candidate{
-		Pod: &signals.Pod{Name: "p", UID: "p", Volumes: []signals.Volume{{Name: "scratch", Local: true}, {Name: "tmpfs"}, {Name: "unseen", Local: true}}},
+		Pod: &signals.Pod{Name: "p", UID: "p", Volumes: []signals.Volume{{Name: "scratch", Local: true}, {Name: "tmpfs"}, {Name: "unmeasured", Local: true}}},
 		Usage: &signals.Usage{
 			Containers: []signals.ContainerUsage{
 				{Name: "a", Rootfs: fs(1), Logs: fs(10)},
 				{Name: "b", Rootfs: fs(2), Logs: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(20))}},
 			},
-			Volumes: []signals.VolumeUsage{{Name: "scratch", FilesystemUsage: fs(100)}, {Name: "tmpfs", FilesystemUsage: fs(1000)}, {Name: "stranger", FilesystemUsage: fs(5000)}},
+			Volumes: []signals.VolumeUsage{{Name: "scratch", FilesystemUsage: fs(100)}, {Name: "tmpfs", FilesystemUsage: fs(1000)}, {Name: "unknown", FilesystemUsage: fs(5000)}},
 		},
 	}
 }
 
-func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
+func TestRank_CountsOnlyGivenStorage(t *testing.T) {
 	for _, tc := range []struct {
 		signal  signals.Signal
 		measure signals.Storage
@@ -130,9 +130,9 @@ func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
 	}
 }
 
-// TestRank_IncompleteBeforeCompleteInItsClass checks that many files hide no large one. With
-// equal priority, a pod with an incomplete or empty measurement goes first.
-func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
+// Many files do not hide a large one: with equal priority, a pod with an incomplete measurement
+// is ranked first.
+func TestRank_IncompleteBeforeCompleteOfSamePriority(t *testing.T) {
 	with := func(name string, priority int32, request, used int64, incomplete string) signals.Candidate {
 		c := pod{name: name, priority: priority, request: request, used: used}.candidate(signals.NodefsAvailable)
 		c.Usage.Containers[0].Rootfs.Incomplete = incomplete
@@ -148,16 +148,15 @@ func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
 	}
 	within := []signals.Candidate{with("within", 0, 1000, 43, "cut"), with("above", 0, 10, 11, "")}
 	if got := namesOf(ranking.Rank(within, signals.NodefsAvailable, everywhere)); got[0] != "above" {
-		t.Errorf("ranked %v: what was counted does not exceed the request", got)
+		t.Errorf("ranked %v, want above first: the counted usage of the other is within its request", got)
 	}
 	if got := namesOf(ranking.Rank([]signals.Candidate{with("b", 0, 0, 43, "cut"), with("a", 0, 0, 43, "")}, signals.NodefsAvailable, 0)); got[0] != "a" {
-		t.Errorf("ranked %v: what does not count is incomplete", got)
+		t.Errorf("ranked %v, want a first: storage that does not count is incomplete", got)
 	}
 }
 
-// TestRank_UncountableExceedsAnyRequest checks that a request hides no large file below the
-// maximum depth of a walk. A part that no measurement counts exceeds the request; a part that
-// the next measurement counts does not yet.
+// A request does not hide a large file below the maximum depth of a walk. A part that no
+// measurement counts exceeds the request; a part that the next measurement counts does not yet.
 func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
 	with := func(name string, uncountable bool) signals.Candidate {
 		c := pod{name: name, request: 10 << 20, used: 1 << 20}.candidate(signals.NodefsAvailable)
@@ -175,7 +174,7 @@ func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
+func TestRank_UnmeasuredUsageCountsZero(t *testing.T) {
 	seen := signals.Candidate{Pod: &signals.Pod{Name: "seen", UID: "b"}, Usage: &signals.Usage{}}
 	hungry := signals.Candidate{Pod: &signals.Pod{Name: "hungry", UID: "c"}, Usage: &signals.Usage{Memory: signals.Of(signals.Bytes(1))}}
 	absent := signals.Candidate{Pod: &signals.Pod{Name: "absent", UID: "d"}}
@@ -185,17 +184,17 @@ func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
 	}
 }
 
-func TestProtectedPodsStayInTheRanking(t *testing.T) {
+func TestRank_IncludesProtectedPods(t *testing.T) {
 	static := pod{name: "static", used: 100}.candidate(signals.MemoryAvailable)
 	static.Pod.Protection = signals.Static
 	plain := pod{name: "plain", used: 1}.candidate(signals.MemoryAvailable)
 	ranked := ranking.Rank([]signals.Candidate{plain, static}, signals.MemoryAvailable, 0)
 	if ranked[0].Pod.Name != "static" || ranked[0].Key.Protection != signals.Static {
-		t.Errorf("first is %s, %v", ranked[0].Pod.Name, ranked[0].Key)
+		t.Errorf("first is %s, %v, want static", ranked[0].Pod.Name, ranked[0].Key)
 	}
 }
 
-func TestReasons(t *testing.T) {
+func TestKey_Reason(t *testing.T) {
 	for _, tc := range []struct {
 		key  ranking.Key
 		want string
@@ -223,7 +222,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestEverySignalHasItsOrder(t *testing.T) {
+func TestFor_OrderOfEverySignal(t *testing.T) {
 	for s := range signals.All {
 		want := ranking.ByDisk
 		switch {

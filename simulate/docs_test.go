@@ -9,7 +9,7 @@ import (
 // documented matches the example of a NodeScenario and its output in docs/reference/scenarios.md.
 var documented = regexp.MustCompile("(?s)```yaml\n([^`]*kind: NodeScenario.*?)```.*?```\n(.*?)```")
 
-func TestDocs_ExamplePrintsWhatIsShown(t *testing.T) {
+func TestDocs_ExamplePrintsShownOutput(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/scenarios.md")
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func run(t *testing.T, data []byte) (lines, text string) {
 	return asJSON.String(), asText.String()
 }
 
-// The scenarios of examples/scenarios have the output in the files beside them.
-func TestExamples(t *testing.T) {
+// TestExamples_PrintExpectedLines compares examples/scenarios with the files beside them.
+func TestExamples_PrintExpectedLines(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(scenarios, "*.yaml"))
 	if err != nil || len(files) < 24 {
 		t.Fatalf("%d examples, %v", len(files), err)
@@ -44,7 +44,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.HasPrefix(data, []byte("# ")) {
-				t.Error("the story is not told at the head of the file")
+				t.Error("the file does not begin with a comment")
 			}
 			got, text := run(t, data)
 			golden := strings.TrimSuffix(file, ".yaml") + ".expected.jsonl"
@@ -90,7 +90,7 @@ func readable(t *testing.T, text string) {
 	}
 }
 
-func TestTextTellsTheStory(t *testing.T) {
+func TestWriteText_DescribesDecisions(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(scenarios, "oom-between-looks.yaml"))
 	if err != nil {
 		t.Fatal(err)

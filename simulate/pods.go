@@ -14,8 +14,8 @@ import (
 // learnNames notes the names in a list of pods, before any step is read. A step may refer to
 // later pods, and to pods with faults.
 func (r *reader) learnNames(list strictyaml.Value) {
-	var unheard strictyaml.Faults
-	for _, v := range list.Quiet(&unheard).List() {
+	var ignored strictyaml.Faults
+	for _, v := range list.Discard(&ignored).List() {
 		metadata := v.Object("metadata").Get("metadata").Object("name", "namespace")
 		r.known[key(orDefault(metadata.Get("namespace").Text()), metadata.Get("name").Text())] = true
 	}

@@ -17,7 +17,7 @@ import (
 // Run simulates the scenario and calls each for every step with its outcome, in order. It returns
 // the first error of each, or of a restart.
 func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
-	w := &world{scenario: s, active: slices.Clone(s.Pods)}
+	w := &env{scenario: s, active: slices.Clone(s.Pods)}
 	machine, holds := eviction.New(s.Policy), limiter.New(s.Restraint)
 	for i := range s.Steps {
 		step := &s.Steps[i]
@@ -66,8 +66,8 @@ func overDisk[T any](state T) (saved T, err error) {
 	return saved, nil
 }
 
-// world implements the ports of the agent by the current step.
-type world struct {
+// env implements the ports of the agent by the current step.
+type env struct {
 	scenario  *NodeScenario
 	step      *Step
 	before    *Step // the previous step, unless the agent was restarted since
@@ -75,7 +75,7 @@ type world struct {
 	reclaimed bool
 }
 
-func (w *world) enter(step *Step) {
+func (w *env) enter(step *Step) {
 	w.before, w.step, w.reclaimed = w.step, step, false
 	for _, name := range step.Remove {
 		w.remove(name)
@@ -86,18 +86,18 @@ func (w *world) enter(step *Step) {
 	}
 }
 
-func (w *world) leave(o *agent.Outcome) {
+func (w *env) leave(o *agent.Outcome) {
 	if o.Evicted != nil && !w.scenario.KeepEvicted {
 		w.remove(o.Evicted.Pod.Key())
 	}
 }
 
-func (w *world) remove(name string) {
+func (w *env) remove(name string) {
 	w.active = slices.DeleteFunc(slices.Clone(w.active), func(p signals.Pod) bool { return p.Key() == name })
 }
 
 // snapshot returns the step's snapshot with the rates since the previous step.
-func (w *world) snapshot() *signals.Snapshot {
+func (w *env) snapshot() *signals.Snapshot {
 	s := &signals.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind, Node: w.step.Node}
 	if w.before == nil {
 		return s
@@ -112,7 +112,7 @@ func (w *world) snapshot() *signals.Snapshot {
 }
 
 // Observe implements agent.Observer.
-func (w *world) Observe(into *signals.Observations, _ signals.Kind) {
+func (w *env) Observe(into *signals.Observations, _ signals.Kind) {
 	if w.reclaimed {
 		*into = w.step.AfterReclaim
 		return
@@ -121,7 +121,7 @@ func (w *world) Observe(into *signals.Observations, _ signals.Kind) {
 }
 
 // Measure implements agent.Pods.
-func (w *world) Measure(context.Context) []signals.Candidate {
+func (w *env) Measure(context.Context) []signals.Candidate {
 	candidates := make([]signals.Candidate, len(w.active))
 	for i := range w.active {
 		candidates[i] = signals.Candidate{Pod: &w.active[i], Usage: w.step.Usage[w.active[i].Key()]}
@@ -130,10 +130,10 @@ func (w *world) Measure(context.Context) []signals.Candidate {
 }
 
 // Stored implements agent.Pods.
-func (w *world) Stored() []signals.Candidate { return w.Measure(context.Background()) }
+func (w *env) Stored() []signals.Candidate { return w.Measure(context.Background()) }
 
 // check makes the step's check and executes its plans by the step's data.
-func (w *world) check(c *agent.Checker) *agent.Outcome {
+func (w *env) check(c *agent.Checker) *agent.Outcome {
 	ctx, underway := context.Background(), &agent.Underway{}
 	outcome := c.Begin(w.snapshot())
 	for plan := c.Next(ctx, underway); plan.Action != agent.Wait; plan = c.Next(ctx, underway) {
@@ -143,7 +143,7 @@ func (w *world) check(c *agent.Checker) *agent.Outcome {
 	return outcome
 }
 
-func (w *world) execute(p agent.Plan) (r agent.Result) {
+func (w *env) execute(p agent.Plan) (r agent.Result) {
 	switch p.Action {
 	case agent.CollectGarbage:
 		w.reclaimed = len(p.Verdict.Garbage) > 0

@@ -60,12 +60,12 @@ var readers = map[string]func(strictyaml.Value, *strictyaml.Faults) Scenario{
 
 // Parse reads a scenario. If there are faults, the scenario must not be used.
 func Parse(data []byte) (Scenario, strictyaml.Faults) {
-	var faults, unheard strictyaml.Faults
+	var faults, ignored strictyaml.Faults
 	root := strictyaml.Parse(data, &faults)
 	if faults.Err() != nil {
 		return nil, faults
 	}
-	head := root.Quiet(&unheard).Object()
+	head := root.Discard(&ignored).Object()
 	head.Value = root // its other fields are read by the reader of the kind
 	if v := head.Need("apiVersion"); v.Present() && v.Text() != options.APIVersion {
 		v.Fault("must be %s", options.APIVersion)
@@ -95,9 +95,9 @@ func readNode(root strictyaml.Value, faults *strictyaml.Faults) *NodeScenario {
 	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()
-	var unheard strictyaml.Faults
+	var ignored strictyaml.Faults
 	for _, step := range steps {
-		r.learnNames(step.Quiet(&unheard).Object(stepFields...).Get("add"))
+		r.learnNames(step.Discard(&ignored).Object(stepFields...).Get("add"))
 	}
 	for _, step := range steps {
 		s.Steps = append(s.Steps, r.step(step))

@@ -29,8 +29,8 @@ func steps(t *testing.T, text string) []simulate.Line {
 	return lines
 }
 
-// Invalid scenarios: the fault has the path and the value.
-func TestFaults(t *testing.T) {
+// TestScenario_ReportsFaults covers invalid scenarios: a fault has its path and value.
+func TestScenario_ReportsFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"steps: [{at: 0s}]\nspeling: 1":                                          `speling: 1: unknown field`,
 		"pods: []":                                                               `steps: required, but left out`,
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s\n\tfaults %q\n\twant   %s", text, lines, want)
 		}
 		if len(lines) > 2 {
-			t.Errorf("%s\n\tone mistake makes %d faults: %q", text, len(lines), lines)
+			t.Errorf("%s\n\tone mistake, got %d faults: %q", text, len(lines), lines)
 		}
 	}
 	for text, want := range map[string]string{
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfAFileAtOnce(t *testing.T) {
+func TestScenario_ReportsAllFaultsAtOnce(t *testing.T) {
 	_, faults := simulate.Parse([]byte(head + `
 config: {evictionHard: {memory.available: 200%}, evictionMaxPodGracePeriod: x}
 filesystems: none
@@ -111,9 +111,9 @@ const twoPods = "pods: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, 
 const low = "node: {memory.available: {available: 1Mi, capacity: 4Gi}}"
 const hard = "config: {evictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\n"
 
-// The corner cases of the format, each from a sentence of its contract.
-func TestFormat(t *testing.T) {
-	t.Run("times print in seconds, to the millisecond", func(t *testing.T) {
+// TestNodeScenario_FollowsFormatContract covers corner cases, each from a sentence of the contract.
+func TestNodeScenario_FollowsFormatContract(t *testing.T) {
+	t.Run("times in seconds, to the millisecond", func(t *testing.T) {
 		var got []string
 		for _, l := range steps(t, "config: {evictionHard: {}}\nsteps: [{at: 0s}, {at: 500us}, {at: 1ms}, {at: 1m30s}, {at: 402.5s}, {at: 1h}, {at: 100000h}]") {
 			got = append(got, l.At)
@@ -122,7 +122,7 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
-	t.Run("a key of config left out has the default, an empty map is none", func(t *testing.T) {
+	t.Run("omitted and empty keys of config", func(t *testing.T) {
 		if got := steps(t, "steps: [{at: 0s}]")[0].Unknown; !slices.Equal(got, []string{"memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "containerfs.available", "containerfs.inodesFree"}) {
 			t.Errorf("configured by default: %v", got)
 		}
@@ -130,12 +130,12 @@ func TestFormat(t *testing.T) {
 			t.Errorf("configured by an empty map: %v", got)
 		}
 	})
-	t.Run("UIDs default to namespace/name and break ties", func(t *testing.T) {
+	t.Run("default UIDs that break ties", func(t *testing.T) {
 		if got := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", usage: {default/a: {}, prod/b: {}}}]")[0].Ranking; !slices.Equal(got, []string{"prod/b", "default/a"}) {
-			t.Errorf("ranking %v: AA stands before default/a", got)
+			t.Errorf("got ranking %v, want AA before default/a", got)
 		}
 	})
-	t.Run("nothing is inherited from the step before", func(t *testing.T) {
+	t.Run("no values of the previous step", func(t *testing.T) {
 		lines := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", usage: {default/a: {memory: 5}, prod/b: {memory: 6}}}, {at: 10s}, {at: 20s, "+low+"}]")
 		if lines[0].Evicted.Pod != "prod/b" || !slices.Equal(lines[1].Unknown, []string{"memory.available"}) || len(lines[2].Evicted.Annotations) != 0 {
 			t.Errorf("%+v", lines)
@@ -143,15 +143,14 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// The rules of steps.
-func TestSteps(t *testing.T) {
-	t.Run("with no pod left the signal is still acted for", func(t *testing.T) {
+func TestNodeScenario_FollowsRulesOfSteps(t *testing.T) {
+	t.Run("signal without pods", func(t *testing.T) {
 		l := steps(t, hard+"steps: [{at: 0s, "+low+"}]")[0]
 		if l.Signal != "memory.available" || l.Evicted != nil || l.Ranking == nil || l.Failed == nil || l.Reclaimed == nil || l.Conditions == nil {
 			t.Errorf("%+v", l)
 		}
 	})
-	t.Run("single: containerfs takes what nodefs observes, after reclaim too, unless it is given", func(t *testing.T) {
+	t.Run("containerfs equal to nodefs by default", func(t *testing.T) {
 		const nodefs = "config: {evictionHard: {nodefs.available: 10}, enforceNodeAllocatable: []}\n" + twoPods + "steps: [{at: 0s, node: {nodefs.available: {available: 9, capacity: 90}%s}, afterReclaim: {nodefs.available: {available: 10, capacity: 90}}}]"
 		l := steps(t, strings.Replace(nodefs, "%s", "", 1))[0]
 		if !slices.Equal(l.Met, []string{"nodefs.available", "containerfs.available"}) || len(l.Ranking) != 0 {
@@ -159,10 +158,10 @@ func TestSteps(t *testing.T) {
 		}
 		l = steps(t, strings.Replace(nodefs, "%s", ", containerfs.available: {available: 9, capacity: 90}", 1))[0]
 		if l.Evicted == nil || l.Signal != "nodefs.available" {
-			t.Errorf("containerfs stays low by its own observation: %+v", l)
+			t.Errorf("containerfs did not use its own observation: %+v", l)
 		}
 	})
-	t.Run("a limit eviction ends the step", func(t *testing.T) {
+	t.Run("eviction for a limit", func(t *testing.T) {
 		const file = "config: {evictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\npods: [{metadata: {name: a}, spec: {volumes: [{name: v, emptyDir: {sizeLimit: 1}}]}}]\n"
 		const usage = "usage: {default/a: {volumes: {v: {bytes: 2}}}}"
 		l := steps(t, file+"steps: [{at: 0s, "+low+", "+usage+"}]")[0]
@@ -171,25 +170,25 @@ func TestSteps(t *testing.T) {
 		}
 		l = steps(t, file+"steps: [{at: 0s, "+low+", "+usage+", killError: stuck}]")[0]
 		if l.Signal != "memory.available" || len(l.Failed) != 1 || l.Failed[0].Error != "stuck" {
-			t.Errorf("a pod is tried once a step: %+v", l)
+			t.Errorf("a pod was tried twice in a step: %+v", l)
 		}
 	})
-	t.Run("pods join, leave and come back", func(t *testing.T) {
+	t.Run("added and removed pods", func(t *testing.T) {
 		lines := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", remove: [prod/b]}, {at: 10s, "+low+", add: [{metadata: {name: a}}, {metadata: {name: c}}], usage: {default/a: {memory: 2}, default/c: {memory: 1}}}]")
 		if !slices.Equal(lines[0].Ranking, []string{"default/a"}) || !slices.Equal(lines[1].Ranking, []string{"default/a", "default/c"}) {
 			t.Errorf("%v, then %v", lines[0].Ranking, lines[1].Ranking)
 		}
 	})
-	t.Run("a restart forgets how fast memory fell", func(t *testing.T) {
+	t.Run("no rate of memory after a restart", func(t *testing.T) {
 		const fall = "steps: [{at: 0s, node: {memory.available: {available: 1Gi, capacity: 4Gi}}}, {at: 1s, check: early, %snode: {memory.available: {available: 1Mi, capacity: 4Gi}}}]"
 		if l := steps(t, hard+strings.Replace(fall, "%s", "", 1))[1]; l.Signal != "memory.available" {
-			t.Errorf("doomed, but not acted for: %+v", l)
+			t.Errorf("no eviction although exhaustion is imminent: %+v", l)
 		}
 		if l := steps(t, hard+strings.Replace(fall, "%s", "restart: true, ", 1))[1]; l.Signal != "" {
-			t.Errorf("acted without a step before: %+v", l)
+			t.Errorf("eviction without a previous step: %+v", l)
 		}
 	})
-	t.Run("JSON is YAML", func(t *testing.T) {
+	t.Run("JSON file", func(t *testing.T) {
 		out, _ := run(t, []byte(`{"apiVersion": "plimsoll.dev/v1alpha1", "kind": "NodeScenario", "config": {"evictionHard": {}}, "steps": [{"at": "1s"}]}`))
 		if want := `{"at":"1s","conditions":[],"met":[],"unknown":[],"reclaimed":[],"signal":"","ranking":[],"evicted":null,"failed":[]}` + "\n"; out != want {
 			t.Errorf("%s", out)
@@ -243,7 +242,7 @@ func FuzzParse(f *testing.F) {
 		if faults.Err() != nil {
 			for _, l := range faults {
 				if strings.ContainsAny(l.Error(), "\n\r") {
-					t.Errorf("a fault of more than one line: %q", l)
+					t.Errorf("fault with more than one line: %q", l)
 				}
 			}
 			return

@@ -57,32 +57,32 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		fmt.Fprintf(&b, "   [%s]", strings.Join(names, " "))
 	}
 	b.WriteString("\n")
-	say := func(format string, args ...any) { fmt.Fprintf(&b, indent+format+"\n", args...) }
+	addLine := func(format string, args ...any) { fmt.Fprintf(&b, indent+format+"\n", args...) }
 	if o.Verdict.Reason != eviction.NothingMet {
-		say("%s", m.Explain(&o.Verdict, o.Snapshot))
+		addLine("%s", m.Explain(&o.Verdict, o.Snapshot))
 	}
 	if len(o.Collected) > 0 {
-		say("garbage collected: %s", joined(o.Collected))
+		addLine("garbage collected: %s", joined(o.Collected))
 	}
 	if o.Recovered {
-		say("recovered: no pod is evicted")
+		addLine("recovered: no pod is evicted")
 	}
 	for i := range o.Ranking {
-		say("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
+		addLine("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
 	}
 	if why := o.LimitReason(); why != "" {
-		say("limited: %s", why)
+		addLine("limited: %s", why)
 	}
 	for _, f := range o.Failed {
-		say("could not evict %s: %v", f.Pod.Key(), f.Err)
+		addLine("could not evict %s: %v", f.Pod.Key(), f.Err)
 	}
 	switch e := o.Evicted; {
 	case e != nil:
-		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
-		say("  %s", strings.TrimSpace(e.Message))
+		addLine("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
+		addLine("  %s", strings.TrimSpace(e.Message))
 	case o.Limit.By != limiter.None: // printed above
 	case o.Verdict.Target != nil && !o.Recovered:
-		say("no pod can be evicted")
+		addLine("no pod can be evicted")
 	}
 	return b.String()
 }

@@ -17,9 +17,9 @@ var (
 	session = regexp.MustCompile("(?s)```console\n\\$ (?:sed 's/([^/]*)/([^/]*)/' incident.yaml \\| )?bin/plimsoll simulate (\\S+)\n(.*?)```")
 )
 
-// TestTutorial_PrintsWhatIsShown runs the commands of the tutorial. Every line that it shows
+// TestTutorial_PrintsShownOutput runs the commands of the tutorial. Every line that it shows
 // is printed, in this order; … stands for lines that are left out.
-func TestTutorial_PrintsWhatIsShown(t *testing.T) {
+func TestTutorial_PrintsShownOutput(t *testing.T) {
 	data, err := os.ReadFile(tutorial)
 	if err != nil {
 		t.Fatal(err)

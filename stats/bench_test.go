@@ -11,24 +11,24 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkObserve(b *testing.B) {
 	box := sandboxNode(b, sandbox.PidsMax(100))
 	for _, c := range []struct {
 		name string
 		o    Options
 		kind signals.Kind
 	}{
-		{"machine/regular", Options{}, signals.Periodic},
-		{"machine/extra", Options{}, signals.Early},
-		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Periodic},
-		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Early},
+		{"machine/periodic", Options{}, signals.Periodic},
+		{"machine/early", Options{}, signals.Early},
+		{"cgroup/periodic", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Periodic},
+		{"cgroup/early", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Early},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			n := openNode(b, c.o)
 			var into signals.Observations
 			b.ReportAllocs()
 			for b.Loop() {
-				n.Look(c.kind, noon, &into)
+				n.Observe(c.kind, noon, &into)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func preadFloor(b *testing.B, p *Pods, pods []signals.Pod) {
 		names[0] = "memory.current"
 	}
 	var files []int
-	keep := func(path string) {
+	openFiles := func(path string) {
 		for _, name := range names {
 			fd, err := unix.Open(filepath.Join(p.h.Dir("memory", path), name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
@@ -92,9 +92,9 @@ func preadFloor(b *testing.B, p *Pods, pods []signals.Pod) {
 	}
 	for i := range pods {
 		c, _ := p.Cgroup(pods[i].UID)
-		keep(c.Path)
+		openFiles(c.Path)
 		for _, k := range c.Containers {
-			keep(k.Path)
+			openFiles(k.Path)
 		}
 	}
 	buf := make([]byte, 8<<10)

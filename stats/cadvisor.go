@@ -40,7 +40,7 @@ func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
 		return nil, fmt.Errorf("start cAdvisor: %w; use another --stats-provider", err)
 	}
 	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signals.Usage, error) {
-		return askReader(reader, often)
+		return queryCAdvisor(reader, minSampleInterval)
 	}), reader}, nil
 }
 
@@ -58,15 +58,16 @@ func podRoots(nodeCgroup string) []string {
 // version 1.
 var wanted = container.MetricSet{container.MemoryUsageMetrics: {}, container.ProcessMetrics: {}, container.CpuUsageMetrics: {}}
 
-// settle applies cAdvisor's settings once, because goroutines of an earlier cAdvisor read them.
-// Samples are taken on request; background housekeeping runs as rarely as a kubelet's.
-var settle = sync.OnceValue(func() error {
+// applySettings applies cAdvisor's settings once, because goroutines of an earlier cAdvisor
+// read them. Samples are taken on request; background housekeeping runs as rarely as a
+// kubelet's.
+var applySettings = sync.OnceValue(func() error {
 	*cadvisor.HousekeepingInterval = defaultPeriod
 	return flag.Set("disable_root_cgroup_stats", "true")
 })
 
 func startReader(roots []string) (cadvisor.Manager, error) {
-	if err := settle(); err != nil {
+	if err := applySettings(); err != nil {
 		return nil, fmt.Errorf("leave out the machine: %w", err)
 	}
 	period, dynamic := defaultPeriod, false
@@ -82,12 +83,12 @@ func startReader(roots []string) (cadvisor.Manager, error) {
 	return reader, nil
 }
 
-// askReader reads every cgroup with figures older than age. An unreadable cgroup is no error of
-// the sample, because most of these have been removed.
-func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signals.Usage, error) {
+// queryCAdvisor reads every cgroup with figures older than age. An unreadable cgroup is no
+// error of the sample, because most of these have been removed.
+func queryCAdvisor(reader cadvisor.Manager, age time.Duration) (map[string]signals.Usage, error) {
 	infos, err := reader.GetContainerInfoV2("/", v2.RequestOptions{IdType: v2.TypeName, Recursive: true, Count: 1, MaxAge: &age})
 	if infos == nil {
-		return nil, fmt.Errorf("ask cAdvisor for the usage of pods: %w", err)
+		return nil, fmt.Errorf("read the usage of pods from cAdvisor: %w", err)
 	}
 	return usagesOfCgroups(infos), nil
 }

@@ -14,25 +14,25 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// told is cAdvisor's report of one cgroup.
-func told(usage, workingSet, processes uint64) v2.ContainerInfo {
+// infoOf returns cAdvisor's report of one cgroup.
+func infoOf(usage, workingSet, processes uint64) v2.ContainerInfo {
 	return v2.ContainerInfo{Stats: []*v2.ContainerStats{{
 		Timestamp: noon, Memory: &v1.MemoryStats{Usage: usage, WorkingSet: workingSet}, Processes: &v1.ProcessStats{ProcessCount: processes},
 	}}}
 }
 
-func TestUsageOfCgroups(t *testing.T) {
+func TestUsagesOfCgroups_AddsUpProcessesOfPod(t *testing.T) {
 	const pods, slice = "/node/kubepods/burstable/pod", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod"
 	infos := map[string]v2.ContainerInfo{
-		"/": {}, "/node/kubepods": told(9, 9, 0), "/node/kubepods/burstable": told(9, 9, 0),
-		pods + "plain": told(10, 8, 0), pods + "plain/app": told(6, 5, 2), pods + "plain/app/init.scope": told(1, 1, 3), pods + "plain/side": told(4, 3, 1),
-		slice + "with_dash.slice": told(7, 6, 0), slice + "with_dash.slice/cri-containerd-0123.scope": told(7, 6, 1),
-		pods + "empty":  told(4096, 4096, 0),
-		pods + "unread": told(0, 0, 0), pods + "unread/app": told(0, 0, 2),
-		pods + "new": told(10, 8, 1), pods + "new/app": {},
-		pods + "negative": told(math.MaxUint64, math.MaxUint64, math.MaxUint64),
+		"/": {}, "/node/kubepods": infoOf(9, 9, 0), "/node/kubepods/burstable": infoOf(9, 9, 0),
+		pods + "plain": infoOf(10, 8, 0), pods + "plain/app": infoOf(6, 5, 2), pods + "plain/app/init.scope": infoOf(1, 1, 3), pods + "plain/side": infoOf(4, 3, 1),
+		slice + "with_dash.slice": infoOf(7, 6, 0), slice + "with_dash.slice/cri-containerd-0123.scope": infoOf(7, 6, 1),
+		pods + "empty":  infoOf(4096, 4096, 0),
+		pods + "unread": infoOf(0, 0, 0), pods + "unread/app": infoOf(0, 0, 2),
+		pods + "new": infoOf(10, 8, 1), pods + "new/app": {},
+		pods + "negative": infoOf(math.MaxUint64, math.MaxUint64, math.MaxUint64),
 		pods + "bare":     {Stats: []*v2.ContainerStats{{Timestamp: noon}}},
-		pods + "late/app": told(1, 1, 1), // the pod's own cgroup is not known yet
+		pods + "late/app": infoOf(1, 1, 1), // the pod's own cgroup is not known yet
 	}
 	none := signals.Measured[signals.Bytes]{}
 	container := func(name string, m signals.Measured[signals.Bytes]) signals.ContainerUsage {
@@ -55,7 +55,7 @@ func TestUsageOfCgroups(t *testing.T) {
 	}
 }
 
-func TestRootsOfPods(t *testing.T) {
+func TestPodRoots_CoversBothDrivers(t *testing.T) {
 	for node, want := range map[string][]string{
 		"/": {"/kubepods"}, "": {"/kubepods"}, "/a/node": {"/a/node/kubepods"},
 		"/a.slice": {"/a.slice/kubepods", "/a.slice/a-kubepods"},
@@ -66,10 +66,10 @@ func TestRootsOfPods(t *testing.T) {
 	}
 }
 
-// TestCAdvisorAgreesWithCgroups checks that cAdvisor and the cgroup files agree on pods that
+// TestCAdvisor_AgreesWithCgroups checks that cAdvisor and the cgroup files agree on pods that
 // exist at start and on a later one. Processes are unknown where cAdvisor has no cpu
 // controller.
-func TestCAdvisorAgreesWithCgroups(t *testing.T) {
+func TestCAdvisor_AgreesWithCgroups(t *testing.T) {
 	box := sandboxNode(t)
 	first := addPod(t, box, "first", sandbox.Burstable, "app", "side")
 	box.Run(t, first, "app", "fill 48MiB")
@@ -90,9 +90,9 @@ func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 		return box.Version() == 1 || u.Processes == want[i].Usage.Processes
 	}
 	for i, got := range awaitUsage(t, c, pods, time.Now(), counted) {
-		agree(t, "cAdvisor", got, want[i])
+		expectSimilar(t, "cAdvisor", got, want[i])
 		if box.Version() == 1 && got.Usage.Processes.Known {
-			t.Errorf("%s: a node without a cpu controller has %d processes", pods[i].UID, got.Usage.Processes.Value)
+			t.Errorf("%s: got %d processes without a cpu controller, want unknown", pods[i].UID, got.Usage.Processes.Value)
 		}
 	}
 	if c.Err() != nil {
@@ -128,20 +128,20 @@ func awaitUsage(t testing.TB, p Provider, pods []signals.Pod, after time.Time, m
 	for i := range got {
 		t.Logf("%s: last usage %+v", pods[i].UID, got[i].Usage)
 	}
-	t.Fatalf("no such sample within 20 s: %v", p.Err())
+	t.Fatalf("no matching sample within 20 s: %v", p.Err())
 	return nil
 }
 
-// agree checks that two providers report the same memory of a pod, within 10 % or 4 MiB,
+// expectSimilar checks that two providers report the same memory of a pod, within 10 % or 4 MiB,
 // because they sample at different times.
-func agree(t *testing.T, who string, got, want signals.Candidate) {
+func expectSimilar(t *testing.T, provider string, got, want signals.Candidate) {
 	t.Helper()
 	if got.Usage == nil || !got.Usage.Memory.Known {
-		t.Errorf("%s: %s knows nothing: %+v", got.Pod.UID, who, got.Usage)
+		t.Errorf("%s: %s has no memory usage: %+v", got.Pod.UID, provider, got.Usage)
 		return
 	}
-	is, should := got.Usage.Memory.Value, want.Usage.Memory.Value
-	if tolerance := max(should/10, 4*mib); is < should-tolerance || is > should+tolerance {
-		t.Errorf("%s: %s says %d bytes, the cgroup %d", got.Pod.UID, who, is, should)
+	value, reference := got.Usage.Memory.Value, want.Usage.Memory.Value
+	if tolerance := max(reference/10, 4*mib); value < reference-tolerance || value > reference+tolerance {
+		t.Errorf("%s: %s reports %d bytes, the cgroup %d", got.Pod.UID, provider, value, reference)
 	}
 }

@@ -28,20 +28,20 @@ type CRI struct{ *sampler }
 // the CRI.
 func OpenCRI(runtime Runtime, o Sampling) *CRI {
 	return &CRI{startSampler(o, func(ctx context.Context) (map[string]signals.Usage, error) {
-		return askRuntime(ctx, runtime)
+		return queryRuntime(ctx, runtime)
 	})}
 }
 
-func askRuntime(ctx context.Context, runtime Runtime) (map[string]signals.Usage, error) {
+func queryRuntime(ctx context.Context, runtime Runtime) (map[string]signals.Usage, error) {
 	pods, err := runtime.PodStats(ctx)
-	if err == nil || errors.Is(err, cri.ErrAbsurd) {
+	if err == nil || errors.Is(err, cri.ErrImplausible) {
 		return usagesOfPods(pods), err
 	}
 	containers, otherErr := runtime.ContainerStats(ctx)
 	if errors.Is(err, cri.ErrUnimplemented) {
 		err = otherErr
 	}
-	if otherErr != nil && !errors.Is(otherErr, cri.ErrAbsurd) {
+	if otherErr != nil && !errors.Is(otherErr, cri.ErrImplausible) {
 		return nil, err
 	}
 	return usagesOfContainers(containers), err
@@ -84,7 +84,7 @@ func usagesOfContainers(containers []cri.ContainerStats) map[string]signals.Usag
 // Without containers it is unknown.
 func sumOf(containers []cri.ContainerStats) signals.Usage {
 	var u signals.Usage
-	whole := true
+	complete := true
 	for i := range containers {
 		c := &containers[i]
 		if c.Time.IsZero() && !c.WorkingSet.Known {
@@ -93,9 +93,9 @@ func sumOf(containers []cri.ContainerStats) signals.Usage {
 		u.Containers = append(u.Containers, signals.ContainerUsage{Name: c.Name, Memory: bytesOf(c.WorkingSet)})
 		u.Memory.Value += signals.Bytes(c.WorkingSet.Value)
 		u.Time = oldest(u.Time, c.Time)
-		whole = whole && c.WorkingSet.Known
+		complete = complete && c.WorkingSet.Known
 	}
-	u.Memory.Known = whole && len(u.Containers) > 0
+	u.Memory.Known = complete && len(u.Containers) > 0
 	if !u.Memory.Known {
 		u.Memory.Value = 0
 	}

@@ -27,8 +27,8 @@ type DirectoryOptions struct {
 	PodTime   time.Duration // for one pod; default 5 s
 	RoundTime time.Duration // for all pods; default 20 s
 	Entries   int           // per pod; default 2,000,000
-	// KeepFor is the lifetime of a measurement; default 5 minutes.
-	KeepFor time.Duration
+	// MaxAge is the lifetime of a measurement; default 5 minutes.
+	MaxAge time.Duration
 }
 
 func (o *DirectoryOptions) fill() {
@@ -43,7 +43,7 @@ func (o *DirectoryOptions) fill() {
 	for _, d := range []struct {
 		at  *time.Duration
 		def time.Duration
-	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.KeepFor, 5 * time.Minute}} {
+	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.MaxAge, 5 * time.Minute}} {
 		if *d.at <= 0 {
 			*d.at = d.def
 		}
@@ -63,10 +63,10 @@ func (o *DirectoryOptions) fill() {
 // A walk cut short by time or number resumes in the next round. Files removed between two
 // rounds count until the walk restarts. The usage records where it is incomplete, and why. If
 // the previous measurement of the same directory is larger and not older than
-// [DirectoryOptions.KeepFor], it stays in use with its own time.
+// [DirectoryOptions.MaxAge], it stays in use with its own time.
 type Directories struct {
-	options DirectoryOptions
-	turn    chan struct{} // a semaphore with one slot: one walk at a time
+	options   DirectoryOptions
+	semaphore chan struct{} // one slot: one walk at a time
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
@@ -86,20 +86,20 @@ type podDirectories struct {
 // part is the usage of one directory.
 type part struct {
 	place
-	at      time.Time // start of its measurement, or of the last resumed one
-	bytes   signals.Bytes
-	inodes  signals.Inodes
-	short   string    // why it is a lower bound, or empty
-	pending bool      // resumes in the next round
-	next    *progress // the position to resume at; nil for the beginning
-	unseen  bool      // it could not be read
-	beyond  bool      // partly beyond a fixed bound, which no round counts
+	at          time.Time // start of its measurement, or of the last resumed one
+	bytes       signals.Bytes
+	inodes      signals.Inodes
+	short       string    // why it is a lower bound, or empty
+	pending     bool      // resumes in the next round
+	next        *progress // the position to resume at; nil for the beginning
+	unreadable  bool      // it could not be read
+	uncountable bool      // partly beyond a fixed bound, which no round counts
 }
 
 // OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, turn: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
+	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
 // endWait is the time that a walk may take to notice its deadline.
@@ -117,13 +117,13 @@ const endWait = 250 * time.Millisecond
 func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, d.options.RoundTime)
 	defer cancel()
-	if err := d.take(ctx); err != nil {
+	if err := d.acquire(ctx); err != nil {
 		return err
 	}
 	todo := d.plan(pods)
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-d.turn }()
+		defer func() { <-d.semaphore }()
 		done <- d.round(ctx, todo)
 	}()
 	select {
@@ -139,16 +139,16 @@ func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	}
 }
 
-// take acquires the semaphore. It does not wait behind a hanging walk.
-func (d *Directories) take(ctx context.Context) error {
+// acquire acquires the semaphore. It does not wait behind a hanging walk.
+func (d *Directories) acquire(ctx context.Context) error {
 	select {
-	case d.turn <- struct{}{}:
+	case d.semaphore <- struct{}{}:
 	default:
 		if d.overdue() {
 			return d.hangs()
 		}
 		select {
-		case d.turn <- struct{}{}:
+		case d.semaphore <- struct{}{}:
 		case <-ctx.Done():
 			return fmt.Errorf("measure the directories of pods: another round is under way: %w", context.Cause(ctx))
 		}
@@ -187,4 +187,4 @@ func (d *Directories) Age(uid string) (age time.Duration, ok bool) {
 }
 
 // counts reports whether a measurement of that time is still in use.
-func (d *Directories) counts(at, now time.Time) bool { return now.Sub(at) <= d.options.KeepFor }
+func (d *Directories) counts(at, now time.Time) bool { return now.Sub(at) <= d.options.MaxAge }

@@ -11,9 +11,9 @@ func isGone(errno unix.Errno) bool {
 	return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP
 }
 
-// look calls statx for the fields that a walk needs. A network filesystem answers from its
+// statx calls statx(2) for the fields that a walk needs. A network filesystem answers from its
 // cache. It allocates nothing, because the names stay in the kernel's listing.
-func (w *walker) look(dir int, name *byte, flags uintptr) unix.Errno {
+func (w *walker) statx(dir int, name *byte, flags uintptr) unix.Errno {
 	const want = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
 	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(name)),
 		flags|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, want, uintptr(unsafe.Pointer(&w.st)), 0)

@@ -62,7 +62,7 @@ func (w *walkers) measure(t *task) error {
 		}
 	}
 	w.one = nil
-	err := w.d.giveUp(t.uid, one)
+	err := w.d.abandon(t.uid, one)
 	w.d.publish(t.uid, t.unknown(err))
 	return err
 }
@@ -91,11 +91,11 @@ func (w *walkers) end() {
 // start starts a thread that ends when its tasks channel is closed.
 func (w *walkers) start() *walking {
 	one := &walking{tasks: make(chan *task), results: make(chan walked, 1), ended: make(chan struct{})}
-	tops := w.tops.again()
+	tops := w.tops.duplicate()
 	go func() {
 		defer close(one.ended)
 		defer tops.close()
-		defer w.d.cameBack(one)
+		defer w.d.returned(one)
 		runtime.LockOSThread()
 		yield()
 		walker := &walker{ctx: w.ctx, links: map[link]struct{}{}}
@@ -111,8 +111,8 @@ func (w *walkers) start() *walking {
 	return one
 }
 
-// again duplicates the descriptors of the same directories.
-func (t tops) again() tops {
+// duplicate duplicates the descriptors of the same directories.
+func (t tops) duplicate() tops {
 	for _, fd := range []*int{&t.volumes, &t.logs} {
 		if *fd < 0 {
 			continue
@@ -138,7 +138,7 @@ func (d *Directories) mayWalk(uid string) error {
 	return nil
 }
 
-func (d *Directories) giveUp(uid string, one *walking) error {
+func (d *Directories) abandon(uid string, one *walking) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	close(one.tasks)
@@ -146,8 +146,8 @@ func (d *Directories) giveUp(uid string, one *walking) error {
 	return one.hangs()
 }
 
-// cameBack removes a walk from the hanging ones.
-func (d *Directories) cameBack(one *walking) {
+// returned removes a walk from the hanging ones.
+func (d *Directories) returned(one *walking) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for uid, hanging := range d.hanging {

@@ -19,9 +19,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// TestAWalkEntersNoMount checks that mounts in a volume do not count for the pod: neither
+// TestDirectories_EntersNoMount checks that mounts in a volume do not count for the pod: neither
 // another filesystem nor a part of the same one.
-func TestAWalkEntersNoMount(t *testing.T) {
+func TestDirectories_EntersNoMount(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -46,17 +46,17 @@ func TestAWalkEntersNoMount(t *testing.T) {
 	}
 }
 
-// TestAWalkThatHangs checks that a hanging walk affects one pod only. Measure returns in time
-// with all other pods measured, and the error ends with the hang.
-func TestAWalkThatHangs(t *testing.T) {
+// TestDirectories_AbandonsHangingWalk checks that a hanging walk affects one pod only. Measure
+// returns in time with all other pods measured, and the error ends with the hang.
+func TestDirectories_AbandonsHangingWalk(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
 	host := newDisk(t)
 	fine, dead, last := host.pod("a"), host.pod("b"), host.pod("c")
 	end := hangingMount(t, host.own("b"))
-	const given = 3 * time.Second // for the endless walk, once, and for the low-priority walks
-	d := host.open(DirectoryOptions{PodTime: given})
+	const podTime = 3 * time.Second // for the hanging walk, once, and for the low-priority walks
+	d := host.open(DirectoryOptions{PodTime: podTime})
 	before := runtime.NumGoroutine()
 	for i := range 4 {
 		writeFile(t, fmt.Sprint(host.volume("c"), "/", i), 1<<20)
@@ -65,21 +65,21 @@ func TestAWalkThatHangs(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if v := merged(d, &last).Volume("cache"); v.Bytes.Value < signals.Bytes(i+1)<<20 || v.Incomplete != "" {
-			t.Errorf("round %d: the pod behind the one that hangs has %+v", i, v)
+			t.Errorf("round %d: the pod after the hanging one has %+v", i, v)
 		}
 	}
 	// A walk reports its result before its goroutine ends.
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+1; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before: more than one hangs", runtime.NumGoroutine(), before)
+			t.Fatalf("got %d goroutines, %d before, want at most one that hangs", runtime.NumGoroutine(), before)
 		}
 	}
 	if merged(d, &fine) == nil || merged(d, &dead) != nil {
-		t.Error("what was finished before the hang is not known, or what hangs is")
+		t.Error("got no usage of a finished pod, or usage of the hanging one")
 	}
 	c := []signals.Candidate{{Pod: &dead, Usage: &signals.Usage{Memory: signals.Of[signals.Bytes](5)}}}
 	if d.Merge(c); !strings.Contains(c[0].Usage.Volume("cache").Incomplete, "has not answered in time") || c[0].Usage.Volume("cache").Bytes.Known {
-		t.Errorf("the pod that hangs has %+v", c[0].Usage)
+		t.Errorf("the hanging pod has %+v", c[0].Usage)
 	}
 	end()
 	for d.mayWalk("b") != nil {
@@ -90,9 +90,9 @@ func TestAWalkThatHangs(t *testing.T) {
 	}
 }
 
-// TestAWalkAvoidsAForeignMount checks that a filesystem mounted by a pod over its volume is not
-// accessed.
-func TestAWalkAvoidsAForeignMount(t *testing.T) {
+// TestDirectories_AvoidsForeignMount checks that a filesystem mounted by a pod over its volume
+// is not accessed.
+func TestDirectories_AvoidsForeignMount(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -107,7 +107,7 @@ func TestAWalkAvoidsAForeignMount(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if len(d.hanging) != 0 {
-		t.Error("the mount was asked, and hangs")
+		t.Error("the walk accessed the mount and hangs")
 	}
 	if v := merged(d, &dead).Volume("cache"); v.Bytes.Known || !strings.Contains(v.Incomplete, "fuse") {
 		t.Errorf("%+v", v)
@@ -117,8 +117,9 @@ func TestAWalkAvoidsAForeignMount(t *testing.T) {
 	}
 }
 
-// TestOneRoundAtATime checks that a second round waits for the first, within its own deadline.
-func TestOneRoundAtATime(t *testing.T) {
+// TestDirectories_RunsOneRoundAtATime checks that a second round waits for the first, within
+// its own deadline.
+func TestDirectories_RunsOneRoundAtATime(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	started, release := make(chan struct{}), make(chan struct{})
@@ -136,7 +137,7 @@ func TestOneRoundAtATime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := d.Measure(ctx, []signals.Pod{p}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a round beside another: %v", err)
+		t.Errorf("second round at its deadline: %v", err)
 	}
 	second := make(chan error)
 	go func() { second <- d.Measure(context.Background(), []signals.Pod{p}) }()
@@ -146,16 +147,16 @@ func TestOneRoundAtATime(t *testing.T) {
 	}
 }
 
-// TestAWalkAmongVanishingFiles checks that concurrent changes by a workload are no error:
-// remaining files are counted, and removed ones are not.
-func TestAWalkAmongVanishingFiles(t *testing.T) {
+// TestDirectories_ToleratesVanishingFiles checks that concurrent changes by a workload are no
+// error: remaining files are counted, and removed ones are not.
+func TestDirectories_ToleratesVanishingFiles(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	at := host.volume("u1")
 	for i := range 20 {
-		writeFile(t, fmt.Sprint(at, "/stays/", i, "/file"), 4096)
+		writeFile(t, fmt.Sprint(at, "/remaining/", i, "/file"), 4096)
 	}
-	stays, inodes := du(t, at)
+	remaining, inodes := du(t, at)
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
 	defer func() {
@@ -177,12 +178,12 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 			}
 		}
 	})
-	var most signals.Inodes
-	for round := 0; round < 60 || most == signals.Inodes(inodes); round++ { // until a vanishing entry is counted
+	var maxInodes signals.Inodes
+	for round := 0; round < 60 || maxInodes == signals.Inodes(inodes); round++ { // until a vanishing entry is counted
 		measure(t, d, p)
 		v := merged(d, &p).Volume("cache")
-		if most = max(most, v.Inodes.Value); v.Bytes.Value < signals.Bytes(stays) || v.Inodes.Value < signals.Inodes(inodes) || v.Inodes.Value > signals.Inodes(inodes)+1000 {
-			t.Fatalf("%+v, what stays has %d bytes, %d inodes", v, stays, inodes)
+		if maxInodes = max(maxInodes, v.Inodes.Value); v.Bytes.Value < signals.Bytes(remaining) || v.Inodes.Value < signals.Inodes(inodes) || v.Inodes.Value > signals.Inodes(inodes)+1000 {
+			t.Fatalf("got %+v, the remaining files have %d bytes, %d inodes", v, remaining, inodes)
 		}
 	}
 }
@@ -210,10 +211,10 @@ func churn(dir string, stop <-chan struct{}) {
 	}
 }
 
-// TestAWalkWithoutPermission checks that an unreadable directory makes a lower bound and is
-// named.
-func TestAWalkWithoutPermission(t *testing.T) {
-	sandbox.Demand(t, "nobody else's rights can be tried", root())
+// TestWalker_NamesUnreadableDirectory checks that an unreadable directory makes a lower bound
+// and is named.
+func TestWalker_NamesUnreadableDirectory(t *testing.T) {
+	sandbox.Demand(t, "the rights of another user can not be used", root())
 	dir := t.TempDir()
 	writeFile(t, dir+"/tree/file", 4096)
 	writeFile(t, dir+"/tree/closed/file", 4096)
@@ -229,24 +230,24 @@ func TestAWalkWithoutPermission(t *testing.T) {
 	}
 	defer unix.Close(top) //nolint:errcheck // nothing was written
 	var inside, denied error
-	asNobody(func() {
+	asUnprivileged(func() {
 		_, inside = w.tree(top, "tree", nil)
 		other := &walker{ctx: t.Context(), until: w.until, left: 1000}
 		_, denied = other.tree(top, "tree/closed/file", nil)
 	})
-	if inside != nil || w.cut == nil || !strings.Contains(w.cut.Error(), `look at "closed": permission denied`) {
+	if inside != nil || w.cut == nil || !strings.Contains(w.cut.Error(), `stat "closed": permission denied`) {
 		t.Errorf("%v, %v", inside, w.cut)
 	}
 	if w.inodes != 3 || w.bytes < all {
-		t.Errorf("%d inodes, %d bytes: want the directory, the file and the closed directory", w.inodes, w.bytes)
+		t.Errorf("got %d inodes, %d bytes, want the directory, the file and the closed directory", w.inodes, w.bytes)
 	}
 	if !errors.Is(denied, unix.EACCES) {
 		t.Errorf("below a closed directory: %v", denied)
 	}
 }
 
-// asNobody runs f on a thread without rights to files, and ends the thread.
-func asNobody(f func()) {
+// asUnprivileged runs f on a thread without rights to files, and ends the thread.
+func asUnprivileged(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -257,8 +258,9 @@ func asNobody(f func()) {
 	<-done
 }
 
-// TestADeepTree checks that beyond the maximum depth only the first directory is counted.
-func TestADeepTree(t *testing.T) {
+// TestDirectories_StopsAtMaxDepth checks that beyond the maximum depth only the first directory
+// is counted.
+func TestDirectories_StopsAtMaxDepth(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	const deep = maxDepth + 20
@@ -274,8 +276,9 @@ func TestADeepTree(t *testing.T) {
 	}
 }
 
-// TestAWalkLeavesNothingOpen checks that descriptors and the low-priority thread are released.
-func TestAWalkLeavesNothingOpen(t *testing.T) {
+// TestDirectories_ReleasesDescriptorsAndThread checks that descriptors and the low-priority
+// thread are released.
+func TestDirectories_ReleasesDescriptorsAndThread(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	fill(t, host.volume("u1"))
@@ -286,7 +289,7 @@ func TestAWalkLeavesNothingOpen(t *testing.T) {
 		measure(t, d, p)
 	}
 	if after := descriptorsOpen(t); after > before {
-		t.Errorf("%d descriptors are open, %d before", after, before)
+		t.Errorf("got %d open descriptors, want at most %d", after, before)
 	}
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
 	if err != nil {
@@ -301,7 +304,7 @@ func TestAWalkLeavesNothingOpen(t *testing.T) {
 	}()
 	// The kernel returns 20 - nice.
 	if n := <-self; n != 10 && n >= nice {
-		t.Errorf("a thread that yields has priority %d, others %d", n, nice)
+		t.Errorf("a yielding thread has priority %d, others %d", n, nice)
 	}
 }
 

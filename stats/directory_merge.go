@@ -77,7 +77,7 @@ func (m *merge) addLayers(l *layers) {
 }
 
 func (m *merge) addPart(p *part) {
-	used := signals.FilesystemUsage{Bytes: signals.Of(p.bytes), Inodes: signals.Of(p.inodes), Incomplete: p.short, Uncountable: p.beyond}
+	used := signals.FilesystemUsage{Bytes: signals.Of(p.bytes), Inodes: signals.Of(p.inodes), Incomplete: p.short, Uncountable: p.uncountable}
 	var u *signals.Usage
 	switch {
 	case p.inodes > 0 || p.short == "":

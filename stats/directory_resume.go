@@ -37,9 +37,9 @@ type progress struct {
 	cut    error // why an earlier entry was not counted, or nil
 }
 
-// maxKeptLinks is the maximum number of hard-linked files remembered between two parts of a
+// maxResumeLinks is the maximum number of hard-linked files remembered between two parts of a
 // pod's walk. Beyond it, further hard-linked files are not counted.
-const maxKeptLinks = 1024
+const maxResumeLinks = 1024
 
 // progress returns the position to resume at, or nil for a walk that was not stopped.
 func (w *walker) progress() *progress {
@@ -71,7 +71,7 @@ func (w *walker) resumed(depth int) *step {
 // isOf reports whether an entry belongs to a pass. A vanished entry belongs to filesPass.
 func (w *walker) isOf(dir int, name *byte, kind byte, pass int) bool {
 	if kind == typeUnknown {
-		if w.look(dir, name, unix.AT_SYMLINK_NOFOLLOW) != 0 {
+		if w.statx(dir, name, unix.AT_SYMLINK_NOFOLLOW) != 0 {
 			return pass == filesPass // the error is recorded there
 		}
 		kind = byte(w.st.Mode & unix.S_IFMT >> 12)
@@ -79,9 +79,9 @@ func (w *walker) isOf(dir int, name *byte, kind byte, pass int) bool {
 	return (kind == unix.DT_DIR) == (pass == directoriesPass)
 }
 
-// keepLinks returns the hard-linked files to remember until a walk resumes.
-func (w *walker) keepLinks() (links map[link]struct{}, full bool) {
-	if w.nolinks || len(w.links) > maxKeptLinks {
+// linksToResume returns the hard-linked files to remember until a walk resumes.
+func (w *walker) linksToResume() (links map[link]struct{}, full bool) {
+	if w.nolinks || len(w.links) > maxResumeLinks {
 		return nil, true
 	}
 	return maps.Clone(w.links), false

@@ -183,7 +183,7 @@ func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir stri
 	}
 	m.parts = slices.Clone(now.parts)
 	if unfinished {
-		now.links, now.nolinks = w.keepLinks()
+		now.links, now.nolinks = w.linksToResume()
 		m.lap = now
 	}
 	return m, first
@@ -199,11 +199,11 @@ func (w *walker) part(top int, l *location, known *part) (part, error) {
 	var err error
 	p.next, err = w.tree(top, l.path, from)
 	p.pending = w.stopped != nil
-	p.unseen = err != nil && !p.pending
+	p.unreadable = err != nil && !p.pending
 	if err = cmp.Or(err, w.cut); err != nil {
 		p.short = err.Error()
 	}
-	if p.beyond = w.cut == errDepth || w.cut == errLinks; p.beyond {
+	if p.uncountable = w.cut == errDepth || w.cut == errLinks; p.uncountable {
 		p.short = w.cut.Error()
 	}
 	p.bytes, p.inodes = signals.Bytes(w.bytes), signals.Inodes(w.inodes)
@@ -229,18 +229,18 @@ func (d *Directories) publish(uid string, m podDirectories) {
 		if p.short == "" || was == nil || !d.counts(was.at, p.at) {
 			continue
 		}
-		short, beyond := p.short, p.beyond
-		if was.beyond && p.pending {
-			short, beyond = was.short, true
+		short, uncountable := p.short, p.uncountable
+		if was.uncountable && p.pending {
+			short, uncountable = was.short, true
 		}
 		if was.inodes > 0 && was.bytes >= p.bytes {
 			*p = *was
 		}
-		if beyond {
-			p.short, p.beyond = short, true
+		if uncountable {
+			p.short, p.uncountable = short, true
 		}
 	}
-	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.unseen && p.inodes == 0 })
+	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.unreadable && p.inodes == 0 })
 	d.pods[uid] = m
 }
 
@@ -253,7 +253,7 @@ func findPart(parts []part, at place) *part {
 	return nil
 }
 
-// forget drops pods that were not requested for [DirectoryOptions.KeepFor]: they have ended.
+// forget drops pods that were not requested for [DirectoryOptions.MaxAge]: they have ended.
 func (d *Directories) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -63,7 +63,7 @@ func (d disk) volume(uid string) string {
 
 func (d disk) open(o DirectoryOptions) *Directories {
 	o.HostRoot = d.root
-	if o.PodTime == 0 { // a walk runs at the lowest priority of the machine
+	if o.PodTime == 0 { // walks run at low priority and may take long on a busy machine
 		o.PodTime, o.RoundTime = time.Minute, time.Minute
 	}
 	return OpenDirectories(o)
@@ -119,7 +119,7 @@ func fill(t testing.TB, dir string) {
 	}
 }
 
-func TestDirectoriesCountAsDuDoes(t *testing.T) {
+func TestDirectories_CountsLikeDu(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	fill(t, host.volume("u1"))
@@ -131,21 +131,21 @@ func TestDirectoriesCountAsDuDoes(t *testing.T) {
 	u := merged(d, &p)
 	wantVolume, wantInodes := du(t, host.volume("u1"))
 	if v := u.Volume("cache"); v.Bytes != signals.Of(signals.Bytes(wantVolume)) || v.Inodes != signals.Of(signals.Inodes(wantInodes)) {
-		t.Errorf("volume %+v, du says %d bytes, %d inodes", v, wantVolume, wantInodes)
+		t.Errorf("volume %+v, du reports %d bytes, %d inodes", v, wantVolume, wantInodes)
 	}
 	wantLogs, wantInodes := du(t, host.logs("u1"))
 	if k := u.Containers[0]; k.Name != "app" || k.Logs.Bytes != signals.Of(signals.Bytes(wantLogs)) || k.Logs.Inodes != signals.Of(signals.Inodes(wantInodes)) || k.Rootfs.Bytes.Known {
-		t.Errorf("container %+v, du says %d bytes, %d inodes", k, wantLogs, wantInodes)
+		t.Errorf("container %+v, du reports %d bytes, %d inodes", k, wantLogs, wantInodes)
 	}
 	total, _ := du(t, host.volume("u1"), host.logs("u1"), host.own("u1")+"/etc-hosts", host.own("u1")+"/containers")
 	if u.EphemeralStorage != signals.Of(signals.Bytes(total)) {
-		t.Errorf("ephemeral storage %+v, du says %d", u.EphemeralStorage, total)
+		t.Errorf("ephemeral storage %+v, du reports %d", u.EphemeralStorage, total)
 	}
 }
 
-// TestHardLinksAcrossVolumesCountOnce checks that a file with a name in each of two volumes
+// TestDirectories_CountsHardLinksOnce checks that a file with a name in each of two volumes
 // counts once.
-func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
+func TestDirectories_CountsHardLinksOnce(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	p.Volumes = append(p.Volumes, signals.Volume{Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"})
@@ -165,34 +165,34 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	measure(t, d, p, other)
-	for _, holder := range []*signals.Pod{&p, &other} {
-		if u := merged(d, holder); u.EphemeralStorage.Value < 1<<20 {
-			t.Errorf("%s: %+v", holder.Name, u)
+	for _, pod := range []*signals.Pod{&p, &other} {
+		if u := merged(d, pod); u.EphemeralStorage.Value < 1<<20 {
+			t.Errorf("%s: %+v", pod.Name, u)
 		}
 	}
 }
 
-func TestMergeLeavesTheirUsageAlone(t *testing.T) {
+func TestMerge_CopiesUsage(t *testing.T) {
 	host := newDisk(t)
 	known, noUsage, unknown := host.pod("u1"), host.pod("u2"), signals.Pod{UID: "u3", Namespace: "ns", Name: "gone"}
 	layers := []cri.ContainerStats{{ID: "id-u1", WritableBytes: cri.Used{Value: 7000, Known: true}, WritableInodes: cri.Used{Value: 7, Known: true}}, {ID: "id-u2"}, {ID: ""}}
 	d := host.open(DirectoryOptions{Layers: func(context.Context) ([]cri.ContainerStats, error) { return layers, nil }})
-	mine := func() *signals.Usage {
+	original := func() *signals.Usage {
 		return &signals.Usage{Time: noon, Memory: signals.Of[signals.Bytes](5), Containers: []signals.ContainerUsage{{Name: "pause"}, {Name: "id-u1", Memory: signals.Of[signals.Bytes](4)}}}
 	}
-	usage := mine()
+	usage := original()
 	candidates := []signals.Candidate{{Pod: &known, Usage: usage}, {Pod: &noUsage}, {Pod: &unknown, Usage: usage}, {Pod: &unknown}}
 	d.Merge(candidates)
 	if candidates[0].Usage != usage || candidates[1].Usage != nil {
-		t.Fatal("merged before anything was measured")
+		t.Fatal("merged before the first measurement")
 	}
 	measure(t, d, known, noUsage, unknown)
 	d.Merge(candidates)
-	if diff := cmp.Diff(mine(), usage); diff != "" {
-		t.Errorf("their usage was changed: %s", diff)
+	if diff := cmp.Diff(original(), usage); diff != "" {
+		t.Errorf("the original usage was changed: %s", diff)
 	}
 	if candidates[2].Usage != usage || candidates[3].Usage != nil {
-		t.Error("a pod of which nothing is known has another usage")
+		t.Error("a pod without a measurement has another usage")
 	}
 	got := candidates[0].Usage
 	k := got.Container(&known.Containers[0])
@@ -204,21 +204,21 @@ func TestMergeLeavesTheirUsageAlone(t *testing.T) {
 		t.Errorf("ephemeral storage %+v, want %d", got.EphemeralStorage, sum)
 	}
 	if u := candidates[1].Usage; u == nil || u.Memory.Known || u.Container(&noUsage.Containers[0]).Rootfs.Bytes.Known || !u.EphemeralStorage.Known {
-		t.Errorf("a pod without a usage: %+v", u)
+		t.Errorf("pod without a usage: %+v", u)
 	}
 	d.Merge(candidates) // again, into the previous result
 	if diff := cmp.Diff(got, candidates[0].Usage); diff != "" {
 		t.Errorf("merged twice: %s", diff)
 	}
-	d.options.KeepFor = 1
+	d.options.MaxAge = 1
 	if _, ok := d.Age("u1"); merged(d, &known) != nil || ok {
-		t.Error("what is too old counts")
+		t.Error("an expired measurement is in use")
 	}
 }
 
-// TestLayersWhileTheRuntimeIsAway checks that the last answer of a runtime counts until it
-// expires.
-func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
+// TestDirectories_UsesLastLayersWithoutRuntime checks that the last answer of a runtime counts
+// until it expires.
+func TestDirectories_UsesLastLayersWithoutRuntime(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	var fault error
@@ -235,8 +235,9 @@ func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
 	}
 }
 
-// TestManyFiles checks that a pod with more entries than are counted has a lower bound.
-func TestManyFiles(t *testing.T) {
+// TestDirectories_ReportsLowerBoundAboveMaxEntries checks that a pod with more entries than are
+// counted has a lower bound.
+func TestDirectories_ReportsLowerBoundAboveMaxEntries(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -262,9 +263,10 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestAWalkGoesOn checks that a walk cut short resumes in the next round until every file is
-// counted once. This includes hard links, and files removed at the position of the stop.
-func TestAWalkGoesOn(t *testing.T) {
+// TestDirectories_ResumesWalk checks that a walk cut short resumes in the next round until
+// every file is counted once. This includes hard links, and files removed at the position of
+// the stop.
+func TestDirectories_ResumesWalk(t *testing.T) {
 	host := newDisk(t)
 	p, other := host.pod("u1"), host.pod("u2")
 	at := host.volume("u1")
@@ -289,7 +291,7 @@ func TestAWalkGoesOn(t *testing.T) {
 			continue // the logs come first
 		}
 		if v.Inodes.Value < last.Inodes.Value || v.Inodes.Value > signals.Inodes(inodes) || v.Bytes.Value > signals.Bytes(bytes) {
-			t.Fatalf("round %d: %+v after %+v, du says %d bytes, %d inodes", rounds, v, last, bytes, inodes)
+			t.Fatalf("round %d: %+v after %+v, du reports %d bytes, %d inodes", rounds, v, last, bytes, inodes)
 		}
 		last = v.FilesystemUsage
 		if err == nil {
@@ -299,11 +301,11 @@ func TestAWalkGoesOn(t *testing.T) {
 			t.Fatalf("round %d: %+v, %v", rounds, v, err)
 		}
 		if rounds == 100 {
-			t.Fatal("it does not end")
+			t.Fatal("the walk is incomplete after 100 rounds")
 		}
 	}
 	if last.Inodes.Value != signals.Inodes(inodes) || last.Bytes.Value != signals.Bytes(bytes) || last.Incomplete != "" || rounds < 7 {
-		t.Errorf("%+v after %d rounds, du says %d bytes, %d inodes", last, rounds, bytes, inodes)
+		t.Errorf("%+v after %d rounds, du reports %d bytes, %d inodes", last, rounds, bytes, inodes)
 	}
 	if err := os.RemoveAll(at + "/many3"); err != nil {
 		t.Fatal(err)
@@ -313,13 +315,13 @@ func TestAWalkGoesOn(t *testing.T) {
 		_ = d.Measure(t.Context(), []signals.Pod{p, other})
 	}
 	if v := merged(d, &p).Volume("cache"); v.Inodes.Value != signals.Inodes(inodes) || v.Bytes.Value != signals.Bytes(bytes) {
-		t.Errorf("anew: %+v, du says %d bytes, %d inodes", v, bytes, inodes)
+		t.Errorf("restarted walk: %+v, du reports %d bytes, %d inodes", v, bytes, inodes)
 	}
 }
 
 // TestDirectories_DepthIsUncountable checks that files below the maximum depth are counted by
 // no round and reported as uncountable. The report remains while a later walk has not reached
-// that depth again, or has counted less. A complete walk without such depth ends it.
+// that depth again, or has counted less. A complete walk without such depth ends the report.
 func TestDirectories_DepthIsUncountable(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -343,17 +345,17 @@ func TestDirectories_DepthIsUncountable(t *testing.T) {
 		}
 	}
 	_ = d.Measure(t.Context(), []signals.Pod{p})
-	check("less was counted than before", true, errDepth.Error())
+	check("smaller count than before", true, errDepth.Error())
 	writeFile(t, at+"/more", 2<<20)
 	d.options.Entries = 80
 	_ = d.Measure(t.Context(), []signals.Pod{p})
-	check("the walk goes on", true, errDepth.Error())
+	check("resumed walk", true, errDepth.Error())
 	if err := os.RemoveAll(at + "/d"); err != nil {
 		t.Fatal(err)
 	}
 	d.options.Entries = 1 << 20
 	measure(t, d, p)
-	check("it is gone", false, "")
+	check("removed directory", false, "")
 }
 
 // TestDirectories_LinksAreUncountable checks that an excess of hard-linked files is uncountable
@@ -382,13 +384,13 @@ func TestDirectories_LinksAreUncountable(t *testing.T) {
 	d = host.open(DirectoryOptions{Entries: 1})
 	_ = d.Measure(t.Context(), []signals.Pod{p})
 	if v := merged(d, &p).Volume("cache"); v != nil && v.Uncountable {
-		t.Errorf("a walk that goes on: %+v", v)
+		t.Errorf("resumed walk: %+v", v)
 	}
 }
 
-// TestAWalkCountsFilesFirst checks that files are counted before the contents of sibling
+// TestDirectories_CountsFilesFirst checks that files are counted before the contents of sibling
 // directories.
-func TestAWalkCountsFilesFirst(t *testing.T) {
+func TestDirectories_CountsFilesFirst(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	for i := range 20 {
@@ -401,7 +403,7 @@ func TestAWalkCountsFilesFirst(t *testing.T) {
 	writeFile(t, host.volume("u1")+"/hog", 8<<20)
 	d := host.open(DirectoryOptions{Entries: 5})
 	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil {
-		t.Fatal("nothing was cut short")
+		t.Fatal("got no error for an incomplete walk")
 	}
 	if v := merged(d, &p).Volume("cache"); v.Bytes.Value < 8<<20 || v.Incomplete == "" {
 		t.Errorf("%+v", v)
@@ -417,9 +419,9 @@ func emptyFiles(t testing.TB, dir string, n int) {
 	}
 }
 
-// TestTimeIsOver checks that an unfinished directory keeps its previous measurement with its
-// age. Without a previous one it is unknown, not 0.
-func TestTimeIsOver(t *testing.T) {
+// TestDirectories_RetainsPreviousMeasurement checks that an unfinished directory retains its
+// previous measurement with its age. Without a previous one it is unknown, not 0.
+func TestDirectories_RetainsPreviousMeasurement(t *testing.T) {
 	host := newDisk(t)
 	p, fresh := host.pod("u1"), host.pod("u2")
 	writeFile(t, host.volume("u1")+"/file", 1<<20)
@@ -440,7 +442,7 @@ func TestTimeIsOver(t *testing.T) {
 		t.Errorf("age %s, %t, was %s", age, ok, old)
 	}
 	if _, ok := d.Age("u2"); ok || merged(d, &fresh) != nil {
-		t.Error("a pod of which nothing was seen is known")
+		t.Error("a pod without a measurement has a usage")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -450,8 +452,8 @@ func TestTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsLongestIsFirst checks that pods with incomplete walks do not starve the others.
-func TestWhoWaitsLongestIsFirst(t *testing.T) {
+// TestPlan_OrdersByLastAttempt checks that pods with incomplete walks do not starve the others.
+func TestPlan_OrdersByLastAttempt(t *testing.T) {
 	host := newDisk(t)
 	a, b, c := host.pod("a"), host.pod("b"), host.pod("c")
 	d := host.open(DirectoryOptions{Entries: 1})
@@ -463,7 +465,7 @@ func TestWhoWaitsLongestIsFirst(t *testing.T) {
 		return uids
 	}
 	if err := d.Measure(t.Context(), []signals.Pod{b, a}); err == nil {
-		t.Fatal("nothing was cut short")
+		t.Fatal("got no error for an incomplete walk")
 	}
 	if got := order(); !slices.Equal(got, []string{"c", "b", "a"}) {
 		t.Errorf("order %v", got)
@@ -472,16 +474,16 @@ func TestWhoWaitsLongestIsFirst(t *testing.T) {
 	if got := order(); !slices.Equal(got, []string{"a", "c", "b"}) {
 		t.Errorf("order %v", got)
 	}
-	d.options.KeepFor = 1
+	d.options.MaxAge = 1
 	measure(t, d)
 	if len(d.pods) != 0 {
-		t.Errorf("pods that ended are remembered: %d", len(d.pods))
+		t.Errorf("got %d pods, want ended pods to be dropped", len(d.pods))
 	}
 }
 
-// TestWhatIsNoPlaceOfAPod covers names that lead outside of a pod's directories, and missing
-// directories.
-func TestWhatIsNoPlaceOfAPod(t *testing.T) {
+// TestDirectories_IgnoresPathsOutsideOfPod covers names that lead outside of a pod's
+// directories, and missing directories.
+func TestDirectories_IgnoresPathsOutsideOfPod(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
 	p.Volumes = append(p.Volumes, signals.Volume{Name: "host", Local: true},
@@ -501,7 +503,7 @@ func TestWhatIsNoPlaceOfAPod(t *testing.T) {
 	}
 	d := host.open(DirectoryOptions{})
 	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "symbolic link") && !strings.Contains(err.Error(), "not a directory") {
-		t.Errorf("a link in the place of a volume: %v", err)
+		t.Errorf("link at a volume's path: %v", err)
 	}
 	if u := merged(d, &p); len(u.Volumes) != 1 || u.Volumes[0].Name != "cache" {
 		t.Errorf("volumes %+v", u.Volumes)

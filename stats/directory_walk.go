@@ -127,7 +127,7 @@ const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CL
 // entry counts one directory entry and everything below it. The error is that of the entry
 // itself.
 func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
-	if errno := w.look(dir, name, unix.AT_SYMLINK_NOFOLLOW); errno != 0 {
+	if errno := w.statx(dir, name, unix.AT_SYMLINK_NOFOLLOW); errno != 0 {
 		return errno
 	}
 	switch {
@@ -160,7 +160,7 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 // opened directory may differ from the one checked before.
 func (w *walker) directory(fd, depth int) unix.Errno {
 	var self byte
-	if errno := w.look(fd, &self, unix.AT_EMPTY_PATH); errno != 0 {
+	if errno := w.statx(fd, &self, unix.AT_EMPTY_PATH); errno != 0 {
 		return errno
 	}
 	if depth == 0 {
@@ -241,7 +241,7 @@ func (w *walker) listed(dir int, list []byte, depth int, at *step) {
 			return
 		}
 		if errno := w.entry(dir, &name[0], depth); errno != 0 && !isGone(errno) {
-			w.cutBy(fmt.Errorf("look at %q: %w", unix.BytePtrToString(&name[0]), errno))
+			w.cutBy(fmt.Errorf("stat %q: %w", unix.BytePtrToString(&name[0]), errno))
 		}
 		if w.stopped == nil {
 			at.offset = behind

@@ -28,20 +28,20 @@ func root() error {
 }
 
 // inPrivateMounts reruns the test in a process with its own mount namespace, and reports
-// whether this is that process. Its mounts end with it in any case.
+// whether this is that process. Its mounts end with the process.
 func inPrivateMounts(t *testing.T) bool {
 	t.Helper()
 	const key = "PLIMSOLL_TEST_PRIVATE_MOUNTS"
 	if os.Getenv(key) == t.Name() {
 		return true
 	}
-	sandbox.Demand(t, "mounts can not be made", root())
+	sandbox.Demand(t, "mounts can not be created", root())
 	again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
 	again.Env = append(os.Environ(), key+"="+t.Name())
 	again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := again.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in private mounts: %v\n%s", err, out)
+		t.Errorf("run in private mounts: %v\n%s", err, out)
 	}
 	return false
 }
@@ -70,7 +70,7 @@ func writeFile(t testing.TB, path string, size int) {
 	}
 }
 
-func TestThreeLayoutsOnRealFilesystems(t *testing.T) {
+func TestDisks_DetectsLayoutOfRealFilesystems(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -102,7 +102,7 @@ func TestThreeLayoutsOnRealFilesystems(t *testing.T) {
 	}
 }
 
-func TestRealDisksRunOut(t *testing.T) {
+func TestDisks_ObservesUseOfRealFilesystem(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -120,17 +120,17 @@ func TestRealDisksRunOut(t *testing.T) {
 		}
 	}
 	if available, capacity, err := d.Available(signals.Imagefs); available != 5*mib || capacity != 8*mib || err != nil {
-		t.Errorf("%d of %d, %v", available, capacity, err)
+		t.Errorf("got %d of %d bytes, %v, want 5 and 8 MiB", available, capacity, err)
 	}
 	d = OpenDisks(DiskOptions{NodeDirectory: tmpfs(t, t.TempDir()+"/unlimited", "nr_inodes=0"), Timeout: time.Minute})
 	if o := observe(d)[signals.NodefsInodesFree]; !o.Known || o.Available != NoInodeLimit || o.Capacity != NoInodeLimit {
-		t.Errorf("without a limit of inodes: %+v", o)
+		t.Errorf("without an inode limit: %+v", o)
 	}
 }
 
-// TestSubvolumesOfBtrfsAreOneFilesystem checks that subvolumes with separate devices and shared
+// TestDisks_TreatsBtrfsSubvolumesAsOne checks that subvolumes with separate devices and shared
 // space are one filesystem without an inode limit.
-func TestSubvolumesOfBtrfsAreOneFilesystem(t *testing.T) {
+func TestDisks_TreatsBtrfsSubvolumesAsOne(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -182,7 +182,7 @@ func unpack(t *testing.T, from, to string) {
 }
 
 // hangingMount mounts a filesystem that never answers. The hang equals that of a dead disk, but
-// it can be ended.
+// the test can end it.
 func hangingMount(t *testing.T, dir string) (end func()) {
 	t.Helper()
 	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -193,7 +193,7 @@ func hangingMount(t *testing.T, dir string) (end func()) {
 	return func() { _ = unix.Close(server) }
 }
 
-func TestARealHang(t *testing.T) {
+func TestDisks_SurvivesRealHang(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
 	}
@@ -204,7 +204,7 @@ func TestARealHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		o := observe(d) // hangs until end is called: an observation that waits for it never returns
+		o := observe(d) // the filesystem answers only after end: an observation that waits for it never returns
 		expectUnknown(t, o, signals.ImagefsAvailable, "has not answered in time")
 		if !o[signals.NodefsAvailable].Known {
 			t.Errorf("nodefs: %+v", o[signals.NodefsAvailable])
@@ -212,6 +212,6 @@ func TestARealHang(t *testing.T) {
 	}
 	end()
 	if _, _, err := d.Available(signals.Imagefs); err == nil || !strings.Contains(err.Error(), "not connected") {
-		t.Errorf("after the end of the hang: %v", err)
+		t.Errorf("after the hang: %v", err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 // Intervals between requests for the runtime's mountpoints. They are short after a failure, and
 // long otherwise, because the mountpoints only change with the runtime's configuration.
 const (
-	firstAskAgain = time.Second
-	lastAskAgain  = 30 * time.Second
-	askRegularly  = time.Minute
-	locateTimeout = 10 * time.Second
+	minLocateBackoff = time.Second
+	maxLocateBackoff = 30 * time.Second
+	locateInterval   = time.Minute
+	locateTimeout    = 10 * time.Second
 )
 
 // Run requests the mountpoints of images and writable layers from the container runtime until
@@ -26,13 +26,13 @@ func (d *Disks) Run(ctx context.Context) {
 	if d.options.Filesystems == nil {
 		return
 	}
-	again := firstAskAgain
+	again := minLocateBackoff
 	for {
-		wait := askRegularly
+		wait := locateInterval
 		if err := d.Locate(ctx); err == nil {
-			again = firstAskAgain
+			again = minLocateBackoff
 		} else {
-			wait, again = again, min(2*again, lastAskAgain)
+			wait, again = again, min(2*again, maxLocateBackoff)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,10 +53,10 @@ func (d *Disks) Locate(ctx context.Context) error {
 	defer cancel()
 	images, containers, err := d.options.Filesystems(ctx)
 	if err == nil {
-		err = d.settle(images, containers)
+		err = d.apply(images, containers)
 	}
 	if err != nil {
-		err = fmt.Errorf("ask the container runtime where it keeps images and writable layers: %w", err)
+		err = fmt.Errorf("read the image filesystem from the container runtime: %w", err)
 		d.fail(err)
 	}
 	return err
@@ -64,9 +64,9 @@ func (d *Disks) Locate(ctx context.Context) error {
 
 var errNoImagefs = errors.New("it names no directory of images")
 
-// settle applies the runtime's answer: the first filesystem of each kind, as in the kubelet. If
+// apply applies the runtime's answer: the first filesystem of each kind, as in the kubelet. If
 // the runtime reports none for writable layers, they are with the images.
-func (d *Disks) settle(images, containers []cri.Filesystem) error {
+func (d *Disks) apply(images, containers []cri.Filesystem) error {
 	if len(images) == 0 || images[0].Mountpoint == "" {
 		return errNoImagefs
 	}

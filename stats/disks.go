@@ -57,7 +57,7 @@ type diskSource struct {
 	err   error
 }
 
-var errNotTold = errors.New("the container runtime has not told yet where it keeps images and writable layers")
+var errNotReported = errors.New("the container runtime has not reported its image filesystem yet")
 
 // OpenDisks configures Disks and queries nothing. With a container runtime, run [Disks.Run]
 // beside it.
@@ -65,13 +65,13 @@ func OpenDisks(o DiskOptions) *Disks {
 	return newDisks(o, func(dir string) (filesystem, error) { return statFilesystem(o.HostRoot, dir) })
 }
 
-func newDisks(o DiskOptions, ask func(dir string) (filesystem, error)) *Disks {
+func newDisks(o DiskOptions, query func(dir string) (filesystem, error)) *Disks {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultDiskTimeout
 	}
 	d := &Disks{options: o}
 	for i := range d.probes {
-		d.probes[i] = &probe{ask: ask}
+		d.probes[i] = &probe{query: query}
 	}
 	node := d.probes[0]
 	node.dir = o.NodeDirectory
@@ -79,7 +79,7 @@ func newDisks(o DiskOptions, ask func(dir string) (filesystem, error)) *Disks {
 	if o.Filesystems == nil {
 		d.placed[signals.Imagefs].probe, d.placed[signals.Containerfs].probe = node, node
 	} else {
-		d.fail(errNotTold)
+		d.fail(errNotReported)
 	}
 	return d
 }
@@ -97,17 +97,17 @@ func (d *Disks) sources() [diskFilesystems]diskSource {
 func (d *Disks) Observe(into *signals.Observations) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.options.Timeout)
 	defer cancel()
-	asked := time.Now()
+	requested := time.Now()
 	sources := d.sources()
 	for _, at := range sources {
 		if at.probe != nil {
-			at.probe.begin(asked) // start all requests before waiting for the first
+			at.probe.begin(requested) // start all requests before waiting for the first
 		}
 	}
 	var answers [diskFilesystems]answer
 	for fs, at := range sources {
 		if answers[fs].err = at.err; at.probe != nil {
-			answers[fs] = at.probe.answer(ctx, asked)
+			answers[fs] = at.probe.answer(ctx, requested)
 		}
 	}
 	for s := range signals.All {
@@ -133,7 +133,7 @@ func (a *answer) observation(unit signals.Unit) signals.Observation {
 // or does not answer.
 func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err error) {
 	if fs == signals.NoFilesystem || int(fs) >= diskFilesystems {
-		return 0, 0, errors.New("ask for the room on a filesystem: use nodefs, imagefs or containerfs")
+		return 0, 0, errors.New("measure the space of a filesystem: use nodefs, imagefs or containerfs")
 	}
 	at := d.sources()[fs]
 	if at.probe == nil {
@@ -152,7 +152,7 @@ func (d *Disks) Layout() (l signals.Layout, ok bool) {
 	if d.options.Filesystems == nil {
 		return signals.Single, true
 	}
-	var is [diskFilesystems]identity
+	var identities [diskFilesystems]identity
 	for fs, at := range d.sources() {
 		if fs == int(signals.NoFilesystem) {
 			continue
@@ -160,14 +160,14 @@ func (d *Disks) Layout() (l signals.Layout, ok bool) {
 		if at.probe == nil {
 			return 0, false
 		}
-		if is[fs], ok = at.probe.is(); !ok {
+		if identities[fs], ok = at.probe.knownIdentity(); !ok {
 			return 0, false
 		}
 	}
 	switch {
-	case is[signals.Imagefs] != is[signals.Containerfs]:
+	case identities[signals.Imagefs] != identities[signals.Containerfs]:
 		return signals.Split, true
-	case is[signals.Imagefs] != is[signals.Nodefs]:
+	case identities[signals.Imagefs] != identities[signals.Nodefs]:
 		return signals.Dedicated, true
 	}
 	return signals.Single, true

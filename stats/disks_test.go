@@ -30,18 +30,18 @@ func observe(d *Disks) (o signals.Observations) {
 	return o
 }
 
-// world is a set of simulated filesystems. A filesystem that is missing in sizes does not
+// fakeDisks is a set of simulated filesystems. A filesystem that is missing in sizes does not
 // answer until the test releases it.
-type world struct {
-	mu    sync.Mutex
-	sizes map[string]signals.Amount
-	hangs map[string]chan struct{}
-	asked map[string]int
+type fakeDisks struct {
+	mu      sync.Mutex
+	sizes   map[string]signals.Amount
+	hangs   map[string]chan struct{}
+	queried map[string]int
 }
 
-func (w *world) ask(dir string) (filesystem, error) {
+func (w *fakeDisks) query(dir string) (filesystem, error) {
 	w.mu.Lock()
-	w.asked[dir]++
+	w.queried[dir]++
 	hang := w.hangs[dir]
 	w.mu.Unlock()
 	if hang != nil {
@@ -56,7 +56,7 @@ func (w *world) ask(dir string) (filesystem, error) {
 	return filesystem{identity: identity{device: uint64(size)}, available: size / 2, total: size, inodesFree: size / 20, inodes: size / 10}, nil
 }
 
-func (w *world) hang(dir string) (release func()) {
+func (w *fakeDisks) hang(dir string) (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	hang := make(chan struct{})
@@ -69,18 +69,18 @@ func (w *world) hang(dir string) (release func()) {
 	}
 }
 
-func (w *world) asks(dir string) int {
+func (w *fakeDisks) queries(dir string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.asked[dir]
+	return w.queried[dir]
 }
 
-func newWorld(sizes map[string]signals.Amount) *world {
-	return &world{sizes: sizes, hangs: map[string]chan struct{}{}, asked: map[string]int{}}
+func newFakeDisks(sizes map[string]signals.Amount) *fakeDisks {
+	return &fakeDisks{sizes: sizes, hangs: map[string]chan struct{}{}, queried: map[string]int{}}
 }
 
-func TestLayoutsByWhatLiesWhere(t *testing.T) {
-	w := newWorld(map[string]signals.Amount{"/node": 1000, "/node/images": 1000, "/images": 2000, "/images/layers": 2000, "/layers": 3000})
+func TestDisks_DetectsLayout(t *testing.T) {
+	w := newFakeDisks(map[string]signals.Amount{"/node": 1000, "/node/images": 1000, "/images": 2000, "/images/layers": 2000, "/layers": 3000})
 	for _, tc := range []struct {
 		images, layers string
 		want           signals.Layout
@@ -93,9 +93,9 @@ func TestLayoutsByWhatLiesWhere(t *testing.T) {
 		{"/images", "/layers", signals.Split},
 		{"/node/images", "/layers", signals.Split},
 	} {
-		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt(tc.images, tc.layers), Timeout: time.Minute}, w.ask)
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt(tc.images, tc.layers), Timeout: time.Minute}, w.query)
 		if l, ok := d.Layout(); ok {
-			t.Errorf("%s before anybody was asked", l)
+			t.Errorf("got layout %s before the first query", l)
 		}
 		if err := d.Locate(t.Context()); err != nil {
 			t.Fatal(err)
@@ -112,9 +112,9 @@ func TestLayoutsByWhatLiesWhere(t *testing.T) {
 	}
 }
 
-func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
-	w := newWorld(map[string]signals.Amount{"/node": 1000})
-	d := newDisks(DiskOptions{NodeDirectory: "/node", Timeout: time.Minute}, w.ask)
+func TestDisks_UsesOneFilesystemWithoutRuntime(t *testing.T) {
+	w := newFakeDisks(map[string]signals.Amount{"/node": 1000})
+	d := newDisks(DiskOptions{NodeDirectory: "/node", Timeout: time.Minute}, w.query)
 	d.Run(t.Context()) // without a runtime
 	before := time.Now()
 	o := observe(d)
@@ -123,18 +123,18 @@ func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
 			t.Errorf("%s = %+v", s, o[s])
 		}
 	}
-	if l, ok := d.Layout(); l != signals.Single || !ok || w.asks("/node") != 1 {
-		t.Errorf("%s, %t, asked %d times", l, ok, w.asks("/node"))
+	if l, ok := d.Layout(); l != signals.Single || !ok || w.queries("/node") != 1 {
+		t.Errorf("got %s, %t and %d queries, want a single filesystem and 1", l, ok, w.queries("/node"))
 	}
 }
 
-// TestAHangingFilesystem checks that a hanging filesystem makes only its own signals unknown.
-// It occupies one goroutine however often it is queried, and delays callers by at most the
-// timeout.
-func TestAHangingFilesystem(t *testing.T) {
+// TestDisks_HangAffectsOneFilesystem checks that a hanging filesystem makes only its own
+// signals unknown. It occupies one goroutine however often it is queried, and delays callers by
+// at most the timeout.
+func TestDisks_HangAffectsOneFilesystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000})
-		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt("/images", "/images")}, w.ask)
+		w := newFakeDisks(map[string]signals.Amount{"/node": 1000, "/images": 2000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt("/images", "/images")}, w.query)
 		if err := d.Locate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -147,38 +147,38 @@ func TestAHangingFilesystem(t *testing.T) {
 			start := time.Now()
 			o := observe(d)
 			if took := time.Since(start); took > defaultDiskTimeout {
-				t.Fatalf("an observation took %s", took)
+				t.Fatalf("an observation took %s, want at most 20 ms", took)
 			}
 			expectUnknown(t, o, signals.ImagefsAvailable, "statfs /images has not answered")
 			expectUnknown(t, o, signals.ContainerfsInodesFree, "statfs /images has not answered")
 			if !o[signals.NodefsAvailable].Known {
-				t.Fatalf("nodefs hangs too: %+v", o[signals.NodefsAvailable])
+				t.Fatalf("nodefs is unknown, too: %+v", o[signals.NodefsAvailable])
 			}
 		}
 		if _, _, err := d.Available(signals.Imagefs); err == nil || !strings.Contains(err.Error(), "has not answered") {
-			t.Errorf("the room on it: %v", err)
+			t.Errorf("Available(Imagefs) = %v", err)
 		}
-		if n := w.asks("/images"); n != 2 {
-			t.Errorf("asked %d times, want 2: before and while it hung", n)
+		if n := w.queries("/images"); n != 2 {
+			t.Errorf("got %d queries, want 2: before and during the hang", n)
 		}
 		if l, ok := d.Layout(); l != signals.Dedicated || !ok {
-			t.Errorf("the layout was forgotten: %s, %t", l, ok)
+			t.Errorf("the layout was lost: %s, %t", l, ok)
 		}
 		release()
 		synctest.Wait()
 		if o := observe(d); !o[signals.ImagefsAvailable].Known || !o[signals.ImagefsAvailable].Time.Equal(time.Now()) {
-			t.Errorf("after it came back: %+v", o[signals.ImagefsAvailable])
+			t.Errorf("after the hang: %+v", o[signals.ImagefsAvailable])
 		}
 	})
 }
 
-// TestAHangingFilesystemThatIsReplaced checks that the replacement of a hanging filesystem is
+// TestDisks_RunsOneQueryPerProbe checks that the replacement of a hanging filesystem is
 // not queried either: each probe occupies at most one goroutine.
-func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
+func TestDisks_RunsOneQueryPerProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		w := newFakeDisks(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
 		at := "/images"
-		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: func(ctx context.Context) (i, c []cri.Filesystem, err error) { return runtimeAt(at, at)(ctx) }}, w.ask)
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: func(ctx context.Context) (i, c []cri.Filesystem, err error) { return runtimeAt(at, at)(ctx) }}, w.query)
 		release := w.hang("/images")
 		for _, at = range []string{"/images", "/other"} {
 			if err := d.Locate(t.Context()); err != nil {
@@ -186,13 +186,13 @@ func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 			}
 			expectUnknown(t, observe(d), signals.ImagefsAvailable, "statfs "+at+" has not answered")
 		}
-		if n := w.asks("/other"); n != 0 {
-			t.Errorf("asked %d times beside a question that hangs", n)
+		if n := w.queries("/other"); n != 0 {
+			t.Errorf("got %d queries during a hanging query, want 0", n)
 		}
 		release()
 		synctest.Wait()
 		if _, ok := d.Layout(); ok {
-			t.Error("what was said of the one is taken for the other's")
+			t.Error("the layout uses the answer of the previous directory")
 		}
 		if o := observe(d)[signals.ImagefsAvailable]; o.Capacity != 3000 {
 			t.Errorf("after the hang: %+v", o)
@@ -200,38 +200,38 @@ func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 	})
 }
 
-func TestSizesThatKernelsReport(t *testing.T) {
+func TestSized_ConvertsStatfs(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fs   unix.Statfs_t
 		want filesystem
 		err  error
 	}{
-		{"ext4: fragments count, reserved blocks do not", unix.Statfs_t{Bsize: 4096, Frsize: 1024, Blocks: 100, Bfree: 60, Bavail: 50, Files: 10, Ffree: 4},
+		{"ext4 with fragments and reserved blocks", unix.Statfs_t{Bsize: 4096, Frsize: 1024, Blocks: 100, Bfree: 60, Bavail: 50, Files: 10, Ffree: 4},
 			filesystem{available: 50 << 10, total: 100 << 10, inodesFree: 4, inodes: 10}, nil},
 		{"no fragments", unix.Statfs_t{Bsize: 512, Blocks: 8, Bavail: 8, Files: 1},
 			filesystem{available: 4096, total: 4096, inodesFree: 0, inodes: 1}, nil},
-		{"no limit of inodes", unix.Statfs_t{Frsize: 1, Blocks: 8, Bavail: 0},
+		{"no inode limit", unix.Statfs_t{Frsize: 1, Blocks: 8, Bavail: 0},
 			filesystem{available: 0, total: 8, inodesFree: NoInodeLimit, inodes: NoInodeLimit}, nil},
 		{"no blocks", unix.Statfs_t{Frsize: 4096, Files: 5}, filesystem{}, errNoSize},
 		{"no block size", unix.Statfs_t{Blocks: 5}, filesystem{}, errNoSize},
-		{"more than there can be", unix.Statfs_t{Frsize: 4096, Blocks: 1 << 51}, filesystem{}, errAbsurdSize},
-		{"below 0, in a client that does not know better", unix.Statfs_t{Frsize: 4096, Blocks: 5, Bavail: 1<<64 - 1}, filesystem{}, errAbsurdSize},
-		{"inodes below 0", unix.Statfs_t{Frsize: 4096, Blocks: 5, Files: 1, Ffree: 1<<64 - 1}, filesystem{}, errAbsurdSize},
+		{"size overflow", unix.Statfs_t{Frsize: 4096, Blocks: 1 << 51}, filesystem{}, errAbsurdSize},
+		{"negative available blocks", unix.Statfs_t{Frsize: 4096, Blocks: 5, Bavail: 1<<64 - 1}, filesystem{}, errAbsurdSize},
+		{"negative free inodes", unix.Statfs_t{Frsize: 4096, Blocks: 5, Files: 1, Ffree: 1<<64 - 1}, filesystem{}, errAbsurdSize},
 	} {
 		if got, err := sized(&tc.fs); got != tc.want || !errors.Is(err, tc.err) {
-			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, err, tc.want, tc.err)
+			t.Errorf("%s: got %+v, %v, want %+v, %v", tc.name, got, err, tc.want, tc.err)
 		}
 	}
 }
 
-// TestASlowFilesystemIsKnownLate checks that a filesystem slower than every deadline is known
+// TestDisks_UsesLateAnswer checks that a filesystem slower than every deadline is known
 // as of the time of its query, for at most one minute.
-func TestASlowFilesystemIsKnownLate(t *testing.T) {
+func TestDisks_UsesLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signals.Amount{"/node": 1000})
-		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
-		asked := time.Now()
+		w := newFakeDisks(map[string]signals.Amount{"/node": 1000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.query)
+		queried := time.Now()
 		release := w.hang("/node")
 		expectUnknown(t, observe(d), signals.NodefsAvailable, "has not answered")
 		release()
@@ -239,19 +239,19 @@ func TestASlowFilesystemIsKnownLate(t *testing.T) {
 		release = w.hang("/node")
 		defer func() { release() }()
 		<-time.After(lateFor - 3*defaultDiskTimeout)
-		if o := observe(d)[signals.NodefsAvailable]; !o.Known || !o.Time.Equal(asked) {
-			t.Errorf("the late answer: %+v, want one of %s", o, asked)
+		if o := observe(d)[signals.NodefsAvailable]; !o.Known || !o.Time.Equal(queried) {
+			t.Errorf("got late answer %+v, want one from %s", o, queried)
 		}
 		expectUnknown(t, observe(d), signals.NodefsAvailable, "has not answered")
 	})
 }
 
-// TestAvailableIsNotOlderThanTheQuestion checks that a collector receives the available space
+// TestDisks_AvailableIsNotOlderThanCall checks that a collector receives the available space
 // after its work, even while an earlier observation is pending.
-func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
+func TestDisks_AvailableIsNotOlderThanCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signals.Amount{"/node": 1000})
-		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
+		w := newFakeDisks(map[string]signals.Amount{"/node": 1000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.query)
 		release := w.hang("/node")
 		go observe(d)
 		synctest.Wait()
@@ -261,41 +261,41 @@ func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
 			release()
 		}()
 		available, capacity, err := d.Available(signals.Nodefs)
-		if n := w.asks("/node"); available != 500 || capacity != 1000 || err != nil || n != 2 {
-			t.Errorf("%d of %d, %v, asked %d times, want twice", available, capacity, err, n)
+		if n := w.queries("/node"); available != 500 || capacity != 1000 || err != nil || n != 2 {
+			t.Errorf("got %d of %d bytes, %v and %d queries, want 500 of 1000 and 2", available, capacity, err, n)
 		}
 		for _, fs := range []signals.Filesystem{signals.NoFilesystem, 9} {
 			if _, _, err := d.Available(fs); err == nil {
-				t.Errorf("filesystem %d has room", fs)
+				t.Errorf("got no error for filesystem %d", fs)
 			}
 		}
 	})
 }
 
-func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
+func TestDisks_RetainsMountpointsOnFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		w := newFakeDisks(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
 		var mu sync.Mutex
 		at, fault := "", errors.New("connection refused")
-		say := func(dir string, err error) {
+		set := func(dir string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			at, fault = dir, err
 		}
-		tell := func(context.Context) (i, c []cri.Filesystem, err error) {
+		report := func(context.Context) (i, c []cri.Filesystem, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return []cri.Filesystem{{Mountpoint: at}}, nil, fault
 		}
-		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: tell}, w.ask)
-		expectUnknown(t, observe(d), signals.ImagefsAvailable, "has not told yet")
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: report}, w.query)
+		expectUnknown(t, observe(d), signals.ImagefsAvailable, "has not reported")
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go d.Run(ctx)
 		synctest.Wait()
 		expectUnknown(t, observe(d), signals.ImagefsInodesFree, "connection refused")
 		if _, _, err := d.Available(signals.Containerfs); err == nil || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("the room on containerfs: %v", err)
+			t.Errorf("Available(Containerfs) = %v", err)
 		}
 		for _, step := range []struct {
 			dir   string
@@ -307,8 +307,8 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 			{"", nil, 2000}, // an answer without a directory is invalid
 			{"/other", nil, 3000},
 		} {
-			say(step.dir, step.fault)
-			<-time.After(2 * askRegularly)
+			set(step.dir, step.fault)
+			<-time.After(2 * locateInterval)
 			o := observe(d)
 			if o[signals.ImagefsAvailable].Capacity != step.want || o[signals.ContainerfsAvailable].Capacity != step.want {
 				t.Errorf("%+v: %+v", step, o[signals.ImagefsAvailable])
@@ -317,10 +317,10 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 	})
 }
 
-// TestNoInodeLimitIsNeverPressure checks that a filesystem without an inode limit meets no
+// TestNoInodeLimit_MeetsNoThreshold checks that a filesystem without an inode limit meets no
 // threshold and lets a True condition end. The kubelet reads the 0 inodes of btrfs as
 // exhaustion.
-func TestNoInodeLimitIsNeverPressure(t *testing.T) {
+func TestNoInodeLimit_MeetsNoThreshold(t *testing.T) {
 	policy, err := eviction.NewPolicy(eviction.Settings{TransitionPeriod: time.Minute, Thresholds: []eviction.Threshold{
 		{Signal: signals.NodefsInodesFree, Value: eviction.Value{Fraction: 0.99999999, Percent: "99.999999%"}},
 		{Signal: signals.NodefsInodesFree, Value: eviction.Value{Quantity: signals.Quantity{Value: NoInodeLimit}}, MinReclaim: eviction.Value{Quantity: signals.Quantity{Value: NoInodeLimit}}},
@@ -329,31 +329,31 @@ func TestNoInodeLimitIsNeverPressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := eviction.New(policy)
-	look := func(at time.Time, free, limit signals.Amount) eviction.Verdict {
+	evaluate := func(at time.Time, free, limit signals.Amount) eviction.Verdict {
 		s := signals.Snapshot{At: at}
 		s.Node[signals.NodefsInodesFree] = signals.Observed(free, limit, at)
 		s.Node[signals.ContainerfsInodesFree] = s.Node[signals.NodefsInodesFree]
 		return machine.Evaluate(&s)
 	}
-	if v := look(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signals.DiskPressure) {
+	if v := evaluate(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signals.DiskPressure) {
 		t.Fatalf("without free inodes: %+v", v)
 	}
-	v := look(noon.Add(2*time.Minute), NoInodeLimit, NoInodeLimit)
+	v := evaluate(noon.Add(2*time.Minute), NoInodeLimit, NoInodeLimit)
 	if v.Target != nil || v.Met != 0 || v.Unknown != 0 || v.Conditions.Has(signals.DiskPressure) {
-		t.Errorf("without a limit of inodes: %+v", v)
+		t.Errorf("without an inode limit: %+v", v)
 	}
 }
 
-func TestDirectoriesThatAreNotThere(t *testing.T) {
+func TestDisks_ReportsUnusableDirectory(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: missing, Timeout: time.Minute})), signals.NodefsAvailable, "check the path")
 	expectUnknown(t, observe(OpenDisks(DiskOptions{HostRoot: missing, NodeDirectory: "/", Timeout: time.Minute})), signals.NodefsInodesFree, "check the path")
 	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: "/proc", Timeout: time.Minute})), signals.NodefsAvailable, "no size")
 }
 
-// TestLinksBelowTheHostsRoot checks that in a container a symbolic link of the host resolves as
-// on the host.
-func TestLinksBelowTheHostsRoot(t *testing.T) {
+// TestDisks_ResolvesLinksBelowHostRoot checks that in a container a symbolic link of the host
+// resolves as on the host.
+func TestDisks_ResolvesLinksBelowHostRoot(t *testing.T) {
 	root := t.TempDir()
 	if err := errors.Join(os.MkdirAll(root+"/data/kubelet", 0o755), os.Mkdir(root+"/var", 0o755),
 		os.Symlink("/data/kubelet", root+"/var/kubelet"), os.Symlink("../../../../../../data", root+"/var/up")); err != nil {

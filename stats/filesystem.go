@@ -54,7 +54,7 @@ func statFilesystem(hostRoot, dir string) (filesystem, error) {
 	found.identity.device = uint64(st.Dev) //nolint:unconvert // it is 32 bits wide on some processors
 	if int64(fs.Type) == unix.BTRFS_SUPER_MAGIC {
 		if found.identity, err = btrfsIdentity(fd); err != nil {
-			return filesystem{}, fmt.Errorf("ask %s which btrfs it is on: %w", dir, err)
+			return filesystem{}, fmt.Errorf("find the btrfs filesystem of %s: %w", dir, err)
 		}
 	}
 	return found, nil

@@ -11,7 +11,7 @@ import (
 // limit, in a state that no signal interrupts. A query therefore runs in a goroutine, at most
 // one per probe, and callers wait with their own deadlines. It is safe for concurrent use.
 type probe struct {
-	ask func(dir string) (filesystem, error)
+	query func(dir string) (filesystem, error)
 
 	mu        sync.Mutex
 	dir       string
@@ -46,22 +46,22 @@ func (p *probe) move(dir string) {
 
 // begin ensures that an answer from that time or later exists or is being awaited. wait is nil
 // if it exists.
-func (p *probe) begin(asked time.Time) (a answer, wait <-chan struct{}) {
+func (p *probe) begin(requested time.Time) (a answer, wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil && !p.fresh(asked) {
+	if p.pending == nil && !p.fresh(requested) {
 		p.pending, p.abandoned = make(chan struct{}), false
-		go p.question(p.dir, time.Now())
+		go p.runQuery(p.dir, time.Now())
 	}
 	return p.last, p.pending
 }
 
-func (p *probe) fresh(asked time.Time) bool {
-	return p.last.dir == p.dir && !p.last.at.Before(asked)
+func (p *probe) fresh(requested time.Time) bool {
+	return p.last.dir == p.dir && !p.last.at.Before(requested)
 }
 
-func (p *probe) question(dir string, at time.Time) {
-	found, err := p.ask(dir)
+func (p *probe) runQuery(dir string, at time.Time) {
+	found, err := p.query(dir)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = answer{found, err, dir, at, p.abandoned}
@@ -74,32 +74,32 @@ func (p *probe) question(dir string, at time.Time) {
 
 // answer returns an answer from that time or later, or a late one. Its error is set if there is
 // none before ctx ends.
-func (p *probe) answer(ctx context.Context, asked time.Time) answer {
+func (p *probe) answer(ctx context.Context, requested time.Time) answer {
 	for {
-		a, wait := p.begin(asked)
+		a, wait := p.begin(requested)
 		if wait == nil {
 			return a
 		}
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return p.giveUp(asked)
+			return p.abandon(requested)
 		}
 	}
 }
 
-func (p *probe) giveUp(asked time.Time) answer {
+func (p *probe) abandon(requested time.Time) answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.abandoned = p.pending != nil
-	if p.fresh(asked) || p.last.late && p.last.dir == p.dir && time.Since(p.last.at) < lateFor {
+	if p.fresh(requested) || p.last.late && p.last.dir == p.dir && time.Since(p.last.at) < lateFor {
 		return p.last
 	}
 	return answer{err: fmt.Errorf("statfs %s has not answered in time: the disk or the server behind it may hang, see the kernel's log", p.dir)}
 }
 
-// is returns the identity of the filesystem, if it has ever answered.
-func (p *probe) is() (identity, bool) {
+// knownIdentity returns the identity of the filesystem, if it has ever answered.
+func (p *probe) knownIdentity() (identity, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.identity, p.known

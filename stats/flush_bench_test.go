@@ -57,7 +57,7 @@ func BenchmarkFlush(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		b.Run(f.name+"/rest", func(b *testing.B) {
+		b.Run(f.name+"/idle", func(b *testing.B) {
 			for b.Loop() {
 				read(b)
 			}

@@ -16,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
-	fillIfAsked()
+	hog.RunIfSet()
+	fillIfRequested()
 	os.Exit(m.Run())
 }
 
@@ -45,14 +45,14 @@ func openNode(t testing.TB, o Options) *Node {
 	return n
 }
 
-func TestLookSeesWhatAHogTakes(t *testing.T) {
+func TestNode_ObservesMemoryOfHog(t *testing.T) {
 	box := sandboxNode(t, sandbox.PidsMax(50))
 	p := addPod(t, box, "hog", sandbox.Burstable, "main")
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
 	var before, after signals.Observations
-	n.Look(signals.Periodic, noon, &before)
+	n.Observe(signals.Periodic, noon, &before)
 	box.Run(t, p, "main", "fill 128MiB")
-	n.Look(signals.Periodic, noon, &after)
+	n.Observe(signals.Periodic, noon, &after)
 	for s, capacity := range map[signals.Signal]signals.Amount{signals.MemoryAvailable: 512 * mib, signals.AllocatableMemoryAvailable: 412 * mib} {
 		fell := before[s].Available - after[s].Available
 		if !before[s].Known || !after[s].Known || after[s].Capacity != capacity || fell < 128*mib || fell > 160*mib {
@@ -64,11 +64,11 @@ func TestLookSeesWhatAHogTakes(t *testing.T) {
 	}
 }
 
-func TestLookAtThisMachine(t *testing.T) {
+func TestNode_ObservesThisMachine(t *testing.T) {
 	sandbox.Need(t)
 	n := openNode(t, Options{})
 	var got signals.Observations
-	n.Look(signals.Periodic, noon, &got)
+	n.Observe(signals.Periodic, noon, &got)
 	total, err := machine.GetMachineMemoryCapacity()
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +85,10 @@ func TestLookAtThisMachine(t *testing.T) {
 	}
 }
 
-// TestMeminfoSaysWhatTheRootCgroupSays checks that the machine's counters equal those of the
-// root cgroup. Other programs run meanwhile, so the comparison is made while the machine's
+// TestMeminfo_EqualsRootCgroup checks that the machine's counters equal those of the
+// root cgroup. Other programs run meanwhile, so the test compares them while the machine's
 // counters stay constant.
-func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
+func TestMeminfo_EqualsRootCgroup(t *testing.T) {
 	const others = 64 * mib
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
@@ -100,28 +100,28 @@ func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 	defer root.Close()
 	h := box.Run(t, pod, "app")
 	for _, command := range []string{"fill 128MiB", "tmpfs 64MiB for 0s", "cache 64MiB in " + onDisk + " fsync", "cache 64MiB in " + onDisk + " fsync drop", "release"} {
-		if err := obey(t, h, command); err != nil {
+		if err := runCommand(t, h, command); err != nil {
 			t.Fatal(err)
 		}
 		var u cgroup.MemoryUsage
 		before, after := signals.Amount(0), signals.Amount(others)
 		for distance := after; distance >= others/4; distance = max(before, after) - min(before, after) {
-			before = machineUses(t, n)
+			before = machineWorkingSet(t, n)
 			if u, err = root.Read(); err != nil {
 				t.Fatal(err)
 			}
-			after = machineUses(t, n)
+			after = machineWorkingSet(t, n)
 		}
 		used := signals.Amount(u.WorkingSet())
-		t.Logf("after %s: meminfo says %d KiB more than the root's memory.stat", command, (min(before, after)-used)>>10)
+		t.Logf("after %s: meminfo has %d KiB more than the root's memory.stat", command, (min(before, after)-used)>>10)
 		if max(before, after) < used-others || min(before, after) > used+others {
 			t.Errorf("after %s: memory.stat %d, meminfo %d, then %d", command, used, before, after)
 		}
 	}
 }
 
-// machineUses returns the machine's working set by meminfo.
-func machineUses(t *testing.T, n *Node) signals.Amount {
+// machineWorkingSet returns the machine's working set by meminfo.
+func machineWorkingSet(t *testing.T, n *Node) signals.Amount {
 	t.Helper()
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
@@ -134,39 +134,39 @@ func machineUses(t *testing.T, n *Node) signals.Amount {
 	return signals.Amount(u.anon + u.file - u.inactiveFile)
 }
 
-func TestLooksAllocateNothing(t *testing.T) {
+func TestNode_AllocatesNothing(t *testing.T) {
 	box := sandboxNode(t)
 	for name, o := range map[string]Options{"machine": {}, "cgroup": {NodeCgroup: box.Path(), KubeReserved: mib}} {
 		n := openNode(t, o)
 		var into signals.Observations
 		for _, kind := range []signals.Kind{signals.Periodic, signals.Early} {
-			if allocs := testing.AllocsPerRun(100, func() { n.Look(kind, noon, &into) }); allocs != 0 {
-				t.Errorf("%s: a %s look allocates %v times", name, kind, allocs)
+			if allocs := testing.AllocsPerRun(100, func() { n.Observe(kind, noon, &into) }); allocs != 0 {
+				t.Errorf("%s: a %s check allocates %v times", name, kind, allocs)
 			}
 		}
 	}
 }
 
-// TestVanishedNodeIsUnknown checks that a node with a removed cgroup is unknown at every check,
-// without garbage.
-func TestVanishedNodeIsUnknown(t *testing.T) {
+// TestNode_UnknownAfterRemoval checks that a node with a removed cgroup is unknown at every
+// check, without garbage.
+func TestNode_UnknownAfterRemoval(t *testing.T) {
 	box := sandboxNode(t)
 	n := openNode(t, Options{NodeCgroup: box.Path()})
 	if err := box.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var got signals.Observations
-	n.Look(signals.Periodic, noon, &got)
+	n.Observe(signals.Periodic, noon, &got)
 	expectUnknown(t, got, signals.MemoryAvailable, "does not exist")
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "does not exist")
 	expectUnknown(t, got, signals.PIDAvailable, "does not exist")
 	text := got[signals.MemoryAvailable].Cause
-	if n.Look(signals.Early, noon, &got); got[signals.MemoryAvailable].Cause != text {
+	if n.Observe(signals.Early, noon, &got); got[signals.MemoryAvailable].Cause != text {
 		t.Errorf("cause became %q", got[signals.MemoryAvailable].Cause)
 	}
 }
 
-func TestMeasurePods(t *testing.T) {
+func TestPods_MeasuresMemoryAndProcesses(t *testing.T) {
 	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
 		t.Run(name, func(t *testing.T) {
 			box := sandboxNode(t, options...)
@@ -197,13 +197,13 @@ func TestMeasurePods(t *testing.T) {
 				t.Errorf("cgroup %+v, %t, %v", c, ok, err)
 			}
 			if _, ok := p.Cgroup("gone"); ok {
-				t.Error("a pod that has no cgroup has one")
+				t.Error("got a cgroup for a removed pod")
 			}
 		})
 	}
 }
 
-func TestPreparedMeasureAllocatesNothing(t *testing.T) {
+func TestPods_MeasureAllocatesNothing(t *testing.T) {
 	box := sandboxNode(t)
 	pods := manyPods(t, box, 5)
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
@@ -220,8 +220,8 @@ func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestMeasureFollowsChanges checks that a change between two measurements is in the second.
-func TestMeasureFollowsChanges(t *testing.T) {
+// TestPods_MeasureFollowsChanges checks that a change between two measurements is in the second.
+func TestPods_MeasureFollowsChanges(t *testing.T) {
 	box := sandboxNode(t)
 	h := openNode(t, Options{}).Hierarchy()
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
@@ -246,18 +246,18 @@ func TestMeasureFollowsChanges(t *testing.T) {
 	before, _ := p.Cgroup("x")
 	remove(t, h.Dir("memory", pod.Path()+"/new"), h.Dir("memory", pod.Path()+"/other"), h.Dir("memory", pod.Path()))
 	if got := p.Measure(pods, nil); got[0].Usage != nil {
-		t.Errorf("a pod without a cgroup has %+v", got[0].Usage)
+		t.Errorf("a pod without a cgroup has usage %+v", got[0].Usage)
 	}
 	addPod(t, box, "x", sandbox.Burstable, "app")
 	got := p.MeasureMemory(pods, nil)
 	if after, ok := p.Cgroup("x"); got[0].Usage == nil || !ok || after.Inode == before.Inode || got[0].Usage.Processes.Known {
-		t.Errorf("remade: %+v, inodes %d, %d", got[0].Usage, before.Inode, after.Inode)
+		t.Errorf("recreated pod: %+v, inodes %d, %d", got[0].Usage, before.Inode, after.Inode)
 	}
 }
 
-// TestMeasureCountsNestedProcesses checks that processes in cgroups created by containers, as
+// TestPods_CountsNestedProcesses checks that processes in cgroups created by containers, as
 // by an init system, are counted.
-func TestMeasureCountsNestedProcesses(t *testing.T) {
+func TestPods_CountsNestedProcesses(t *testing.T) {
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
 	box.Run(t, pod, "app")
@@ -280,9 +280,9 @@ func remove(t *testing.T, dirs ...string) {
 	}
 }
 
-// TestMeasureWithFewDescriptors checks that pods beyond the limit of open descriptors are
+// TestPods_MeasuresWithFewDescriptors checks that pods beyond the limit of open descriptors are
 // measured.
-func TestMeasureWithFewDescriptors(t *testing.T) {
+func TestPods_MeasuresWithFewDescriptors(t *testing.T) {
 	box := sandboxNode(t)
 	pods := manyPods(t, box, 6)
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
@@ -301,11 +301,11 @@ func TestMeasureWithFewDescriptors(t *testing.T) {
 	for range idleRounds + 1 {
 		p.Measure(pods[4:], nil)
 	}
-	if _, kept := p.Cgroup(pods[0].UID); kept || p.free != 2 || !p.known[pods[5].UID].kept {
-		t.Errorf("pods nobody asks for are kept: %d descriptors free", p.free)
+	if _, known := p.Cgroup(pods[0].UID); known || p.free != 2 || !p.known[pods[5].UID].staysOpen {
+		t.Errorf("pods without requests stay open: %d descriptors are free", p.free)
 	}
 	if p.Close(); p.free != 20 {
-		t.Errorf("%d descriptors after Close, want 20", p.free)
+		t.Errorf("%d descriptors are free after Close, want 20", p.free)
 	}
 }
 

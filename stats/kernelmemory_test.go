@@ -10,10 +10,10 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// TestKernelMemoryIsNotAvailable checks a limit: the machine's available memory is at most
-// MemAvailable, because kernel memory is in no cgroup's usage. For a node below the root the
-// limit of its cgroup counts.
-func TestKernelMemoryIsNotAvailable(t *testing.T) {
+// TestNode_LimitsAvailableToMemAvailable checks that the machine's available memory is at most
+// MemAvailable, because kernel memory is in no cgroup's usage. A node below the root has the
+// limit of its cgroup instead.
+func TestNode_LimitsAvailableToMemAvailable(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		text, err := os.ReadFile(filepath.Join(o.ProcRoot, "meminfo"))
 		if err != nil {
@@ -35,23 +35,23 @@ func TestKernelMemoryIsNotAvailable(t *testing.T) {
 		}
 		o.ProcRoot = proc
 		line := regexp.MustCompile(`(?m)^MemAvailable:.*\n`)
-		says := func(meminfo string) signals.Observations {
+		withLine := func(meminfo string) signals.Observations {
 			t.Helper()
 			if err := os.WriteFile(filepath.Join(proc, "meminfo"), line.ReplaceAll(text, []byte(meminfo)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, _ := look(t, o, signals.Early)
+			got, _ := observeNode(t, o, signals.Early)
 			return got
 		}
-		plenty := says("MemAvailable: 4000000 kB\n")[signals.MemoryAvailable]
+		plenty := withLine("MemAvailable: 4000000 kB\n")[signals.MemoryAvailable]
 		if !plenty.Known || plenty.Available <= 100*mib || plenty.Available >= 4000000<<10 {
-			t.Errorf("%+v, want what the usage leaves", plenty)
+			t.Errorf("got %+v, want the capacity minus the usage", plenty)
 		}
-		expect(t, says(fmt.Sprintf("MemAvailable: %d kB\n", 100<<10)), signals.MemoryAvailable, 100*mib, memTotal4)
-		expectUnknown(t, says(""), signals.MemoryAvailable, "MemAvailable")
+		expect(t, withLine(fmt.Sprintf("MemAvailable: %d kB\n", 100<<10)), signals.MemoryAvailable, 100*mib, memTotal4)
+		expectUnknown(t, withLine(""), signals.MemoryAvailable, "MemAvailable")
 		o.NodeCgroup = "/node"
-		if below := says("")[signals.MemoryAvailable]; !below.Known {
-			t.Errorf("a node that is a cgroup: %+v", below)
+		if below := withLine("")[signals.MemoryAvailable]; !below.Known {
+			t.Errorf("node below the root: %+v", below)
 		}
 	})
 }

@@ -22,19 +22,19 @@ import (
 
 // counted is a cgroup with descendants, the memory.stat of which may stand still.
 type counted struct {
-	right   cgroup.MemoryUsage // last corrected usage
-	rightAt time.Time
-	told    bool      // the last reported usage was corrected
-	used    time.Time // time of the pod counters used last
+	lastCorrect   cgroup.MemoryUsage // last corrected usage
+	lastCorrectAt time.Time
+	corrected     bool      // the last reported usage was corrected
+	used          time.Time // time of the pod counters used last
 
 	gap   int64 // usage minus memory.stat at the last correct reading: mostly kernel memory
 	known bool  // gap is known
 
-	basis uint32 // of observations, see signals.Observation
+	epoch uint32 // of observations, see signals.Observation
 
-	stat  cgroup.MemoryStat
-	hits  uint64 // limit hits since stat last changed
-	asked bool   // hits was read
+	stat     cgroup.MemoryStat
+	hits     uint64 // limit hits since stat last changed
+	hitsRead bool   // hits is valid
 }
 
 // unnoticed is the amount that may change without an update of memory.stat, in bytes.
@@ -43,24 +43,24 @@ var unnoticed = uint64(64 * processors() * os.Getpagesize())
 // gapOf returns the part of the usage that is neither anonymous memory nor page cache.
 func gapOf(u *cgroup.MemoryUsage) int64 { return int64(u.Usage) - int64(u.Anon) - int64(u.File) }
 
-// stands reports whether memory.stat stands still while memory changes. Either it no longer
+// isStale reports whether memory.stat stands still while memory changes. Either it no longer
 // adds up to the usage; or, in a cgroup filled by page cache, it is unchanged although the
 // limit was met again.
-func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.Amount) bool {
+func (c *counted) isStale(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.Amount) bool {
 	if off := gapOf(u) - c.gap; !c.known || max(off, -off) > int64(4*unnoticed) {
 		return true
 	}
 	if u.MemoryStat != c.stat {
-		c.stat, c.asked = u.MemoryStat, false
+		c.stat, c.hitsRead = u.MemoryStat, false
 		return false
 	}
 	if u.Usage+unnoticed < uint64(max(limit, 0)) {
 		return false
 	}
 	hits, err := m.LimitHits()
-	again := err == nil && c.asked && hits != c.hits
-	if !c.asked {
-		c.hits, c.asked = hits, err == nil
+	again := err == nil && c.hitsRead && hits != c.hits
+	if !c.hitsRead {
+		c.hits, c.hitsRead = hits, err == nil
 	}
 	return again
 }
@@ -69,14 +69,14 @@ func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.
 // at most a quarter if a tenth would need pauses longer than maxLag: 110 pods take 1-3 ms. In
 // between, the last corrected usage is returned with its time.
 const (
-	lagShare = 10
-	lagLeast = 3
-	maxLag   = 20 * time.Millisecond
+	lagShare    = 10
+	minLagShare = 3
+	maxLag      = 20 * time.Millisecond
 )
 
-// rest returns the pause between two reads of all pods.
-func (p *Pods) rest() time.Duration {
-	return min(lagShare*p.counting, max(maxLag, lagLeast*p.counting))
+// pause returns the pause between two reads of all pods.
+func (p *Pods) pause() time.Duration {
+	return min(lagShare*p.counting, max(maxLag, minLagShare*p.counting))
 }
 
 // usageOf returns the usage of the node or of kubepods with current counters, and its time.
@@ -90,38 +90,38 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 	p := n.pods
 	// A measurement for a choice of pods is used here too while it is recent.
 	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < maxLag
-	stands := c.stands(m, &u, limit)
-	switch rests := at.Sub(p.countedAt) < p.rest(); {
+	stale := c.isStale(m, &u, limit)
+	switch resting := at.Sub(p.countedAt) < p.pause(); {
 	case fresh:
-	case stands && rests && at.Sub(c.rightAt) < p.rest()+p.counting:
-		return c.right, c.rightAt, nil
-	case !stands || rests:
-		c.told = false
+	case stale && resting && at.Sub(c.lastCorrectAt) < p.pause()+p.counting:
+		return c.lastCorrect, c.lastCorrectAt, nil
+	case !stale || resting:
+		c.corrected = false
 		return u, at, nil
 	}
 	all, err := n.kubepods.Read()
 	if err != nil {
-		c.told = false
+		c.corrected = false
 		return u, at, nil // no better reading exists
 	}
 	if !fresh {
 		p.collect(all.Usage)
 	}
 	c.used = p.countedAt
-	if !p.countsMost(all.Usage) { // kubepods holds much memory outside of pods: no better reading exists
-		c.gap, c.known, c.told = gapOf(&u), true, false
+	if !p.coversUsage(all.Usage) { // kubepods holds much memory outside of pods: no better reading exists
+		c.gap, c.known, c.corrected = gapOf(&u), true, false
 		return u, at, nil
 	}
-	c.correct(&u, p.counted.MemoryStat.Plus(beside(&all, &p.counted)).Plus(beside(&u, &all)))
-	c.right, c.rightAt = u, at
+	c.correct(&u, p.counted.MemoryStat.Plus(outside(&all, &p.counted)).Plus(outside(&u, &all)))
+	c.lastCorrect, c.lastCorrectAt = u, at
 	return u, at, nil
 }
 
-// beside returns the memory of whole outside of part: the node's outside of kubepods, or that
+// outside returns the memory of whole outside of part: the node's outside of kubepods, or that
 // of kubepods outside of the counted pods (page cache of ended pods stays there). The counters
 // of the two may stand still at different times, so the result is limited to the difference of
 // their usages.
-func beside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
+func outside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
 	stat := whole.MemoryStat.Minus(part.MemoryStat)
 	left := whole.Usage - min(whole.Usage, part.Usage) + unnoticed
 	stat.Anon = min(stat.Anon, left)
@@ -133,18 +133,18 @@ func beside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
 
 // correct replaces counters that may be outdated by current ones. A rate can be calculated
 // between two corrections.
-func (c *counted) correct(u *cgroup.MemoryUsage, right cgroup.MemoryStat) {
+func (c *counted) correct(u *cgroup.MemoryUsage, current cgroup.MemoryStat) {
 	was := u.ActiveFile + u.InactiveFile
-	u.MemoryStat = right
+	u.MemoryStat = current
 	now := u.ActiveFile + u.InactiveFile
-	if !c.told && max(was, now)-min(was, now) > 16*unnoticed {
-		c.basis++
+	if !c.corrected && max(was, now)-min(was, now) > 16*unnoticed {
+		c.epoch++
 	}
-	c.gap, c.known, c.told = gapOf(u), true, true
+	c.gap, c.known, c.corrected = gapOf(u), true, true
 }
 
-// Among sets the pods below the node.
-func (n *Node) Among(pods *Pods) { n.pods = pods }
+// SetPods sets the pods below the node.
+func (n *Node) SetPods(pods *Pods) { n.pods = pods }
 
 // collect reads the counters of all pods, from containers up to QoS classes; usage is that of
 // kubepods. If the open pods do not add up to usage, it opens the others, because new pods
@@ -152,10 +152,10 @@ func (n *Node) Among(pods *Pods) { n.pods = pods }
 func (p *Pods) collect(usage uint64) {
 	begun := time.Now()
 	p.collectKnown()
-	if !p.countsMost(usage) && p.treeErr == nil {
+	if !p.coversUsage(usage) && p.treeErr == nil {
 		found, _ := p.tree.Pods() // vanished pods are omitted
 		for _, f := range found {
-			p.lookUp(f.UID)
+			p.lookup(f.UID)
 		}
 		p.collectKnown()
 	}
@@ -163,16 +163,16 @@ func (p *Pods) collect(usage uint64) {
 	p.counting = p.countedAt.Sub(begun)
 }
 
-// countsMost reports whether the counted pods make up at least eight ninths of the usage of
+// coversUsage reports whether the counted pods make up at least eight ninths of the usage of
 // kubepods.
-func (p *Pods) countsMost(usage uint64) bool {
+func (p *Pods) coversUsage(usage uint64) bool {
 	return p.counted.Usage+p.counted.Usage/8+unnoticed >= usage
 }
 
 func (p *Pods) collectKnown() {
 	p.counted = cgroup.MemoryUsage{}
 	for _, m := range p.known {
-		if !m.kept {
+		if !m.staysOpen {
 			continue
 		}
 		if u, err := m.upToDate(); err == nil { // else it has been removed

@@ -11,25 +11,26 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// TestCountersThatStandStillAreCaughtUpWith checks that fast-growing page cache is observed as
+// TestUsageOf_CorrectsStaleCounters checks that fast-growing page cache is observed as
 // such at every check, though the counters of the node's cgroup stand still at times. The
 // available amount stays close to the counters of the processes' own cgroup. That is the
 // container's, or with crun the one below it.
-func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
-	t.Run("in the container", func(t *testing.T) { catchUp(t, "/app", 1, 100*mib) })
-	t.Run("one further down", func(t *testing.T) { catchUp(t, "/app/container", 50, 50*mib) })
+func TestUsageOf_CorrectsStaleCounters(t *testing.T) {
+	t.Run("processes in the container", func(t *testing.T) { expectCurrent(t, "/app", 1, 100*mib) })
+	t.Run("processes in a nested cgroup", func(t *testing.T) { expectCurrent(t, "/app/container", 50, 50*mib) })
 }
 
-// catchUp reads the counters in place after the given number of checks. If it reads often,
-// ancestor counters stand still; if rarely, they stand still unless the checks have read them.
-func catchUp(t *testing.T, place string, after int, late signals.Amount) {
-	const pace, looks = time.Millisecond, 2000
+// expectCurrent reads the counters in place after the given number of checks. Frequent reads
+// make the ancestors' counters stand still. With rare reads they stand still unless the checks
+// read them.
+func expectCurrent(t *testing.T, place string, after int, late signals.Amount) {
+	const pace, checks = time.Millisecond, 2000
 	box := sandboxNode(t)
 	p := addPod(t, box, "streamer", sandbox.Burstable, "app")
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
 	pods := OpenPods(n.Hierarchy(), box.Path())
 	t.Cleanup(pods.Close)
-	n.Among(pods)
+	n.SetPods(pods)
 	h := box.Run(t, p, "app")
 	if place != "/app" {
 		nest(t, n.Hierarchy().Dir("memory", p.Path()+"/app"), n.Hierarchy().Dir("memory", p.Path()+place), h)
@@ -48,11 +49,11 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 	}
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	var worst, most signals.Amount
-	stood, looked, judged := 0, 0, 0
-	for end := time.Now().Add(time.Minute); looked < looks || judged < looks/after/2 || most < 100*mib; <-tick.C {
+	var maxOff, maxCache signals.Amount
+	stale, checked, compared := 0, 0, 0
+	for end := time.Now().Add(time.Minute); checked < checks || compared < checks/after/2 || maxCache < 100*mib; <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("%d looks, and page cache up to %d MiB only", looked, most/mib)
+			t.Fatalf("%d checks, and page cache of at most %d MiB", checked, maxCache/mib)
 		}
 		before, err := own.Usage() // updates no counter
 		if err != nil {
@@ -60,8 +61,8 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 		}
 		collected := pods.countedAt
 		var seen signals.Observations
-		n.Look(signals.Early, time.Now(), &seen)
-		if looked++; looked%after != 0 {
+		n.Observe(signals.Early, time.Now(), &seen)
+		if checked++; checked%after != 0 {
 			continue
 		}
 		u, err := own.Read()
@@ -71,18 +72,18 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 		if again, err := own.Usage(); err != nil || apart(again, u.Usage) > late/4 {
 			continue // the page cache was dropped between the two reads
 		}
-		judged++
+		compared++
 		left := 512*mib - signals.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
 		off := seen[signals.MemoryAvailable].Headroom() - left
-		came := signals.Amount(u.Usage) - signals.Amount(before) // growth between the two reads
-		worst, most = max(worst, off-max(came, 0), -off), max(most, signals.Amount(u.File))
+		grown := signals.Amount(u.Usage) - signals.Amount(before) // growth between the two reads
+		maxOff, maxCache = max(maxOff, off-max(grown, 0), -off), max(maxCache, signals.Amount(u.File))
 		if pods.countedAt != collected {
-			stood++
+			stale++
 		}
 	}
-	t.Logf("%d looks; up to %d MiB of page cache; counters stood still at %d; what is left was off by %d MiB at most", looked, most/mib, stood, worst/mib)
-	if worst > late {
-		t.Errorf("off by up to %d MiB", worst/mib)
+	t.Logf("%d checks, at most %d MiB of page cache, stale counters at %d, available amount off by at most %d MiB", checked, maxCache/mib, stale, maxOff/mib)
+	if maxOff > late {
+		t.Errorf("the available amount is off by %d MiB, want at most %d", maxOff/mib, late/mib)
 	}
 }
 
@@ -114,10 +115,10 @@ func move(t *testing.T, h *sandbox.Hog, dir string) {
 	}
 }
 
-// TestTheInnerCgroupOfAContainerIsOpened checks that crun's child of a container's cgroup is
+// TestPods_OpensInnerCgroupOfContainer checks that crun's child of a container's cgroup is
 // opened with it. Children created by the container itself, several or without a memory
 // controller, are not opened and not searched for repeatedly.
-func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
+func TestPods_OpensInnerCgroupOfContainer(t *testing.T) {
 	box := sandboxNode(t)
 	container := addPod(t, box, "x", sandbox.Burstable, "app").ContainerDir("memory", "app")
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
@@ -140,12 +141,12 @@ func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
 		for again := range 2 {
 			p.Prepare([]signals.Pod{{UID: "x"}})
 			if again == 1 && p.known["x"] != last {
-				t.Errorf("%s: opened again", tc.dir)
+				t.Errorf("%s: the pod was reopened", tc.dir)
 			}
 			last = p.known["x"]
 		}
 		if got, want := free-p.free, 2*groupDescriptors+tc.inner*innerDescriptors; got != want {
-			t.Errorf("%s: %d descriptors are kept, want %d", tc.dir, got, want)
+			t.Errorf("%s: %d descriptors stay open, want %d", tc.dir, got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	at := time.Now()
 	found, err := d.options.Layers(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the container runtime for the sizes of writable layers: %w", err)
+		return fmt.Errorf("read the sizes of writable layers from the container runtime: %w", err)
 	}
 	l := layers{at, make(map[string]cri.ContainerStats, len(found))}
 	for _, c := range found {
@@ -74,7 +74,7 @@ func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the container runtime has not looked at %d writable layers since %s: what it told before is used", old, since.Format(time.TimeOnly))
+			return fmt.Errorf("the container runtime has not measured %d writable layers since %s: earlier values are used", old, since.Format(time.TimeOnly))
 		case <-tick.C:
 		}
 	}
@@ -84,15 +84,15 @@ func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
 func (d *Directories) layersBefore(since time.Time) (old int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	told := false
+	reported := false
 	for _, c := range d.layers.byID {
 		known := c.WritableBytes.Known || c.WritableInodes.Known
-		told = told || known
+		reported = reported || known
 		if !known || !c.WritableTime.IsZero() && c.WritableTime.Before(since) {
 			old++
 		}
 	}
-	if !told {
+	if !reported {
 		return 0
 	}
 	return old

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// lookMachine observes the memory of the whole machine from /proc/meminfo alone. The kernel
+// observeMachine observes the memory of the whole machine from /proc/meminfo alone. The kernel
 // updates the machine's counters of anonymous memory and page cache together with those of the
 // charged cgroup, so they equal memory.stat of the root cgroup. They are always current, and
 // reading them does not make the kernel collect the counters of every CPU and cgroup.
@@ -15,7 +15,7 @@ import (
 // count kernel memory as used, so part of its available memory may be in use already. If page
 // tables and slab exceeded the threshold, the OOM killer would act before the threshold is
 // crossed.
-func (n *Node) lookMachine(capacity signals.Amount, at time.Time) signals.Observation {
+func (n *Node) observeMachine(capacity signals.Amount, at time.Time) signals.Observation {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
 		return n.unknown(signals.MemoryAvailable, err)
@@ -25,9 +25,9 @@ func (n *Node) lookMachine(capacity signals.Amount, at time.Time) signals.Observ
 		return n.unknown(signals.MemoryAvailable, n.malformed(err))
 	}
 	used := u.anon + u.file - min(u.file, u.inactiveFile)
-	kept := capacity - signals.Amount(used)
-	left := min(kept.Plus(signals.Amount(min(used, u.activeFile))), signals.Amount(u.available))
-	o := signals.Observed(min(kept, left), capacity, at)
+	remaining := capacity - signals.Amount(used)
+	left := min(remaining.Plus(signals.Amount(min(used, u.activeFile))), signals.Amount(u.available))
+	o := signals.Observed(min(remaining, left), capacity, at)
 	o.Cache = left - o.Available
 	return o
 }

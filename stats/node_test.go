@@ -33,7 +33,7 @@ func eachFixture(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
-func look(t *testing.T, o Options, kind signals.Kind) (signals.Observations, *Node) {
+func observeNode(t *testing.T, o Options, kind signals.Kind) (signals.Observations, *Node) {
 	t.Helper()
 	n, err := OpenNode(o)
 	if err != nil {
@@ -41,24 +41,24 @@ func look(t *testing.T, o Options, kind signals.Kind) (signals.Observations, *No
 	}
 	t.Cleanup(n.Close)
 	var got signals.Observations
-	n.Look(kind, noon, &got)
+	n.Observe(kind, noon, &got)
 	return got, n
 }
 
 func expect(t *testing.T, got signals.Observations, s signals.Signal, available, capacity signals.Amount) {
 	t.Helper()
 	want := signals.Observed(available, capacity, noon)
-	want.Cache = got[s].Cache // has its own test
+	want.Cache = got[s].Cache // see TestNode_ReportsPageCacheInUse
 	if got[s] != want {
 		t.Errorf("%s = %+v, want %+v", s, got[s], want)
 	}
 }
 
-func TestPageCacheInUseIsToldApart(t *testing.T) {
+func TestNode_ReportsPageCacheInUse(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, _ := look(t, o, signals.Early)
+		got, _ := observeNode(t, o, signals.Early)
 		if got[signals.MemoryAvailable].Cache != 300*mib || got[signals.AllocatableMemoryAvailable].Cache != 50*mib {
-			t.Errorf("cache: %+v", got)
+			t.Errorf("got cache %+v", got)
 		}
 	})
 }
@@ -70,11 +70,11 @@ func expectUnknown(t *testing.T, got signals.Observations, s signals.Signal, cau
 	}
 }
 
-// TestLookAtTheMachine uses MemTotal 4 GiB. The root cgroup uses 2000 MiB, 300 of them inactive
-// page cache; kubepods uses 600 of 800 MiB, 50 inactive.
-func TestLookAtTheMachine(t *testing.T) {
+// TestNode_ObservesMachine uses MemTotal 4 GiB. The root cgroup uses 2000 MiB, 300 of them
+// inactive page cache; kubepods uses 600 of 800 MiB, 50 inactive.
+func TestNode_ObservesMachine(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, n := look(t, o, signals.Periodic)
+		got, n := observeNode(t, o, signals.Periodic)
 		expect(t, got, signals.MemoryAvailable, memTotal4-1700*mib, memTotal4)
 		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 		expect(t, got, signals.PIDAvailable, 32768-183, 32768)
@@ -82,16 +82,16 @@ func TestLookAtTheMachine(t *testing.T) {
 			expectUnknown(t, got, s, "not observed")
 		}
 		if !n.IsMachine() {
-			t.Error("/ is the machine")
+			t.Error("IsMachine returned false for /")
 		}
 	})
 }
 
-// TestLookAtACgroup uses a cgroup as the node: limit 1 GiB, 500 MiB used, 100 inactive.
-func TestLookAtACgroup(t *testing.T) {
+// TestNode_ObservesCgroup uses a cgroup as the node: limit 1 GiB, 500 MiB used, 100 inactive.
+func TestNode_ObservesCgroup(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup = "node"
-		got, _ := look(t, o, signals.Periodic)
+		got, _ := observeNode(t, o, signals.Periodic)
 		expect(t, got, signals.MemoryAvailable, 624*mib, 1024*mib)
 		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "--kube-reserved")
 		if o.Hierarchy.Version == cgroup.V1 {
@@ -102,23 +102,23 @@ func TestLookAtACgroup(t *testing.T) {
 	})
 }
 
-func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
+func TestNode_AppliesReservationsWithoutPodLimit(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup, o.KubeReserved, o.SystemReserved = "/node", 200*mib, 24*mib
-		got, _ := look(t, o, signals.Periodic)
+		got, _ := observeNode(t, o, signals.Periodic)
 		expect(t, got, signals.AllocatableMemoryAvailable, 500*mib, 800*mib)
 		o.KubeReserved = 1000 * mib
-		got, _ = look(t, o, signals.Periodic)
+		got, _ = observeNode(t, o, signals.Periodic)
 		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "leave nothing")
-		o.NodeCgroup = "/" // kubepods has a limit here: it counts, not the reservations
-		got, _ = look(t, o, signals.Periodic)
+		o.NodeCgroup = "/" // kubepods has a limit here, which overrides the reservations
+		got, _ = observeNode(t, o, signals.Periodic)
 		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 	})
 }
 
-// TestTheMachineIsUnknownWithoutEveryCounter checks that a missing line of meminfo is not read
+// TestNode_UnknownWithoutEveryCounter checks that a missing line of meminfo is not read
 // as 0.
-func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
+func TestNode_UnknownWithoutEveryCounter(t *testing.T) {
 	for _, key := range []string{"Cached", "Buffers", "SwapCached", "Active(file)", "Inactive(file)", "AnonPages", "MemAvailable"} {
 		o := tree(t, fixture(cgroup.V2, "cgroupfs"))
 		text, err := os.ReadFile(filepath.Join(o.ProcRoot, "meminfo"))
@@ -126,19 +126,19 @@ func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, o.ProcRoot, "meminfo", strings.Replace(string(text), "\n"+key+":", "\nNo"+key+":", 1))
-		got, _ := look(t, o, signals.Early)
+		got, _ := observeNode(t, o, signals.Early)
 		expectUnknown(t, got, signals.MemoryAvailable, key)
 	}
 }
 
-func TestExtraLooksReadOnlyMemory(t *testing.T) {
-	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signals.Periodic)
+func TestNode_EarlyCheckReadsOnlyMemory(t *testing.T) {
+	_, n := observeNode(t, fixture(cgroup.V1, "cgroupfs"), signals.Periodic)
 	var got signals.Observations
 	before := signals.Observed(7, 9, noon.Add(-time.Second))
 	got[signals.PIDAvailable] = before
-	n.Look(signals.Early, noon, &got)
+	n.Observe(signals.Early, noon, &got)
 	if got[signals.PIDAvailable] != before {
-		t.Errorf("pid.available became %+v", got[signals.PIDAvailable])
+		t.Errorf("the early check changed pid.available to %+v", got[signals.PIDAvailable])
 	}
 	expect(t, got, signals.MemoryAvailable, memTotal4-1700*mib, memTotal4)
 	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
@@ -165,22 +165,22 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestUnknownIsNotZero(t *testing.T) {
+func TestNode_ReportsUnreadableAsUnknown(t *testing.T) {
 	for _, c := range []struct {
 		name, file, text string
 		unknown          []signals.Signal
 		cause            string
 	}{
-		{"usage is no number", "memory.usage_in_bytes", "lots\n", []signals.Signal{signals.MemoryAvailable}, "lots"},
-		{"usage is empty", "memory.usage_in_bytes", "", []signals.Signal{signals.MemoryAvailable}, "memory.usage_in_bytes"},
-		{"usage went below zero", "memory.usage_in_bytes", "18446744073709551615\n", []signals.Signal{signals.MemoryAvailable}, "absurd"},
-		{"stat is cut off", "memory.stat", "cache 1\n", []signals.Signal{signals.MemoryAvailable}, "total_rss"},
+		{"malformed usage", "memory.usage_in_bytes", "lots\n", []signals.Signal{signals.MemoryAvailable}, "lots"},
+		{"empty usage", "memory.usage_in_bytes", "", []signals.Signal{signals.MemoryAvailable}, "memory.usage_in_bytes"},
+		{"negative usage", "memory.usage_in_bytes", "18446744073709551615\n", []signals.Signal{signals.MemoryAvailable}, "absurd"},
+		{"truncated stat", "memory.stat", "cache 1\n", []signals.Signal{signals.MemoryAvailable}, "total_rss"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 			o.NodeCgroup, o.KubeReserved = "/node", 224*mib
 			write(t, o.Hierarchy.Dir("memory", "/node"), c.file, c.text)
-			got, _ := look(t, o, signals.Periodic)
+			got, _ := observeNode(t, o, signals.Periodic)
 			for _, s := range c.unknown {
 				expectUnknown(t, got, s, c.cause)
 			}
@@ -189,7 +189,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	}
 }
 
-func TestBrokenProcIsUnknown(t *testing.T) {
+func TestNode_ReportsBrokenProcAsUnknown(t *testing.T) {
 	for file, s := range map[string]signals.Signal{
 		"meminfo":                signals.MemoryAvailable,
 		"loadavg":                signals.PIDAvailable,
@@ -197,64 +197,64 @@ func TestBrokenProcIsUnknown(t *testing.T) {
 		"sys/kernel/threads-max": signals.PIDAvailable,
 	} {
 		o := tree(t, fixture(cgroup.V1, "cgroupfs"))
-		_, n := look(t, o, signals.Periodic)
+		_, n := observeNode(t, o, signals.Periodic)
 		write(t, o.ProcRoot, file, "nonsense\n")
 		var got signals.Observations
-		n.Look(signals.Periodic, noon, &got)
+		n.Observe(signals.Periodic, noon, &got)
 		expectUnknown(t, got, s, file)
 	}
 }
 
-func TestAvailableMayBeNegative(t *testing.T) {
+func TestNode_ReportsNegativeAvailable(t *testing.T) {
 	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 	write(t, o.Hierarchy.Dir("memory", "/kubepods"), "memory.limit_in_bytes", "104857600\n")
-	got, _ := look(t, o, signals.Periodic)
+	got, _ := observeNode(t, o, signals.Periodic)
 	expect(t, got, signals.AllocatableMemoryAvailable, -450*mib, 100*mib)
 }
 
-func TestLimitAboveTheMachineCountsAsTheMachine(t *testing.T) {
+func TestNode_CapsLimitAtMachineMemory(t *testing.T) {
 	o := tree(t, fixture(cgroup.V2, "cgroupfs"))
 	o.NodeCgroup = "/node"
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.max", "1099511627776\n")
-	got, _ := look(t, o, signals.Periodic)
+	got, _ := observeNode(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, memTotal4-400*mib, memTotal4)
 }
 
-func TestUnlimitedNodeHasItsAncestorsLimit(t *testing.T) {
+func TestNode_UsesLimitOfAncestor(t *testing.T) {
 	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 	inner := o.Hierarchy.Dir("memory", "/node/inner")
 	if err := os.CopyFS(inner, os.DirFS(o.Hierarchy.Dir("memory", "/node/kubepods"))); err != nil {
 		t.Fatal(err)
 	}
 	o.NodeCgroup = "/node/inner"
-	got, _ := look(t, o, signals.Periodic)
+	got, _ := observeNode(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, 724*mib, 1024*mib)
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.limit_in_bytes", "9223372036854771712\n")
-	got, _ = look(t, o, signals.Periodic)
+	got, _ = observeNode(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, memTotal4-300*mib, memTotal4)
 }
 
-func TestKubepodsMayComeLater(t *testing.T) {
+func TestNode_FindsKubepodsLater(t *testing.T) {
 	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 	kubepods, aside := o.Hierarchy.Dir("memory", "/kubepods"), filepath.Join(t.TempDir(), "aside")
 	if err := os.Rename(kubepods, aside); err != nil {
 		t.Fatal(err)
 	}
-	got, n := look(t, o, signals.Periodic)
+	got, n := observeNode(t, o, signals.Periodic)
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
 	if err := os.Rename(aside, kubepods); err != nil {
 		t.Fatal(err)
 	}
-	n.Look(signals.Early, noon, &got) // does not search
+	n.Observe(signals.Early, noon, &got) // an early check does not search
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
-	n.Look(signals.Periodic, noon, &got)
+	n.Observe(signals.Periodic, noon, &got)
 	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 }
 
-func TestOpenNodeNamesWhatIsMissing(t *testing.T) {
+func TestOpenNode_NamesMissingFiles(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Options)
-		says   []string
+		want   []string
 	}{
 		{func(o *Options) { o.NodeCgroup = "/none" }, []string{"/none", "memory.stat", "check the path"}},
 		{func(o *Options) { o.ProcRoot = "testdata/none" }, []string{"meminfo", "loadavg"}},
@@ -266,18 +266,18 @@ func TestOpenNodeNamesWhatIsMissing(t *testing.T) {
 		n, err := OpenNode(o)
 		if err == nil {
 			n.Close()
-			t.Errorf("%+v: no error", o)
+			t.Errorf("%+v: got no error", o)
 			continue
 		}
-		for _, part := range c.says {
+		for _, part := range c.want {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("error %q does not say %q", err, part)
+				t.Errorf("error %q lacks %q", err, part)
 			}
 		}
 	}
 }
 
-func TestMachineFacts(t *testing.T) {
+func TestMachine_ReadsFacts(t *testing.T) {
 	m, err := Machine("testdata/proc", "testdata/sys")
 	if err != nil {
 		t.Fatal(err)
@@ -289,9 +289,9 @@ func TestMachineFacts(t *testing.T) {
 		t.Errorf("NUMA nodes %+v", m.Nodes)
 	}
 	if m.Reserved() != 1024*mib+4*2*mib {
-		t.Errorf("huge pages %+v hold %d bytes", m.HugePages, m.Reserved())
+		t.Errorf("huge pages %+v have %d bytes", m.HugePages, m.Reserved())
 	}
 	if m, err := Machine("testdata/none", "testdata/sys"); err == nil || m.Reserved() == 0 {
-		t.Errorf("without /proc: %+v, %v, want the rest and an error", m, err)
+		t.Errorf("without /proc: %+v, %v, want the other facts and an error", m, err)
 	}
 }

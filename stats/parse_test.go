@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-func TestParseMeminfo(t *testing.T) {
+func TestParseMemTotal_AcceptsOnlyKiB(t *testing.T) {
 	text := []byte("MemTotal:       24684084 kB\nMemFree:        24040828 kB\nSwapTotal:             0 kB\n")
 	if v, err := ParseMemTotal(text); err != nil || v != 24684084<<10 {
 		t.Errorf("MemTotal = %d, %v", v, err)
@@ -24,7 +24,7 @@ func TestParseMeminfo(t *testing.T) {
 	}
 }
 
-func TestParseTasks(t *testing.T) {
+func TestParseTasks_ParsesLoadavg(t *testing.T) {
 	if v, err := ParseTasks([]byte("0.89 0.29 0.10 2/83 6967\n")); err != nil || v != 83 {
 		t.Errorf("ParseTasks = %d, %v, want 83", v, err)
 	}

@@ -8,10 +8,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// lookPIDs observes the number of tasks that can still be created. Since Linux 6.14
+// observePIDs observes the number of tasks that can still be created. Since Linux 6.14
 // kernel.pid_max is that of the reader's PID namespace, so an agent in a container needs the
 // host's (hostPID).
-func (n *Node) lookPIDs(at time.Time) signals.Observation {
+func (n *Node) observePIDs(at time.Time) signals.Observation {
 	if n.IsMachine() {
 		return n.machinePIDs(at)
 	}

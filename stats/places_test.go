@@ -11,9 +11,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// TestPods_MoveToCgroupRootOfKubelet covers a kubelet's cgroup root that becomes known after
+// TestPods_MovesToCgroupRootOfKubelet covers a kubelet's cgroup root that becomes known after
 // the start of the agent. A cgroup at the default path is a leftover then.
-func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
+func TestPods_MovesToCgroupRootOfKubelet(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
 	group := func(place, limit string, working int) {
 		dir := h.Dir("memory", place)
@@ -33,13 +33,13 @@ func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
 	node := openNode(t, Options{ProcRoot: "testdata/proc", Hierarchy: h, Places: places})
 	pods := OpenPodsAt(h, places)
 	t.Cleanup(pods.Close)
-	node.Among(pods)
+	node.SetPods(pods)
 	list := []signals.Pod{{UID: "ab"}}
 	expect := func(found bool, capacity int64) {
 		t.Helper()
 		measured := pods.Measure(list, nil)
 		var seen signals.Observations
-		node.Look(signals.Periodic, time.Now(), &seen)
+		node.Observe(signals.Periodic, time.Now(), &seen)
 		if o := seen[signals.AllocatableMemoryAvailable]; (measured[0].Usage != nil) != found || int64(o.Capacity) != capacity {
 			t.Errorf("%+v, %+v, want found %t of %d bytes", measured[0].Usage, o, found, capacity)
 		}

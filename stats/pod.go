@@ -10,14 +10,14 @@ import (
 
 // pod is the cgroups of a pod with open files, and the last measurement.
 type pod struct {
-	cgroup     cgroup.Pod
-	own        group
-	containers []containerGroup
-	usage      signals.Usage
-	held       signals.Bytes // the usage without page cache; 0 if unknown
+	cgroup        cgroup.Pod
+	own           group
+	containers    []containerGroup
+	usage         signals.Usage
+	unreclaimable signals.Bytes // the usage without page cache; 0 if unknown
 
-	kept  bool // its files stay open between measurements
-	round uint64
+	staysOpen bool // its files stay open between measurements
+	round     uint64
 }
 
 // group is one cgroup with open files.
@@ -162,9 +162,9 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	var errs [3]error
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
-	m.held = 0
+	m.unreclaimable = 0
 	if m.usage.Memory.Known {
-		m.held = signals.Bytes(own.Unreclaimable())
+		m.unreclaimable = signals.Bytes(own.Unreclaimable())
 	}
 	for i := range m.containers { // upToDate has just read the children
 		u, err := m.containers[i].memory.Read()

@@ -10,9 +10,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// TestCountProcesses_BeyondTheBound checks that processes in unvisited cgroups are not counted
-// as a known 0, which would remove the pod from all rankings.
-func TestCountProcesses_BeyondTheBound(t *testing.T) {
+// TestCountProcesses_ReturnsTasksBeyondBound checks that processes in unvisited cgroups are not
+// counted as a known 0, which would remove the pod from all rankings.
+func TestCountProcesses_ReturnsTasksBeyondBound(t *testing.T) {
 	for _, tc := range []struct {
 		tasks string // pids.current, empty if unreadable
 		want  signals.PIDs

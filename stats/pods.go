@@ -75,7 +75,7 @@ func (p *Pods) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []sig
 func (p *Pods) Prepare(pods []signals.Pod) {
 	p.begin()
 	for i := range pods {
-		p.lookUp(pods[i].UID)
+		p.lookup(pods[i].UID)
 	}
 	p.forget()
 }
@@ -112,12 +112,12 @@ func (p *Pods) measure(pods []signals.Pod, into []signals.Candidate, processes b
 // measureOne measures the pod, twice if its cgroup has been replaced; nil if it has none.
 func (p *Pods) measureOne(uid string, processes bool) *pod {
 	for range 2 {
-		m := p.lookUp(uid)
+		m := p.lookup(uid)
 		if m == nil || m.own.dir == nil {
 			return m
 		}
 		own, err := m.measure(p.buf, processes)
-		if !m.kept {
+		if !m.staysOpen {
 			m.close()
 		}
 		if err == nil {
@@ -133,10 +133,10 @@ func (p *Pods) measureOne(uid string, processes bool) *pod {
 	return nil
 }
 
-// lookUp returns the pod with open files, or nil if it has no cgroup.
-func (p *Pods) lookUp(uid string) *pod {
+// lookup returns the pod with open files, or nil if it has no cgroup.
+func (p *Pods) lookup(uid string) *pod {
 	m := p.known[uid]
-	if m != nil && m.kept && !m.changed() {
+	if m != nil && m.staysOpen && !m.changed() {
 		m.round = p.round
 		return m
 	}
@@ -170,7 +170,7 @@ func (p *Pods) open(uid string) (*pod, error) {
 	}
 	m.round = p.round
 	if need := m.descriptors(); p.reserve(need) {
-		m.kept = true
+		m.staysOpen = true
 		p.free -= need
 	}
 	return m, nil
@@ -187,7 +187,7 @@ func (p *Pods) reserve(need int) bool {
 		if p.free >= need {
 			break
 		}
-		if m.kept && m.round+1 < p.round {
+		if m.staysOpen && m.round+1 < p.round {
 			p.drop(uid, m)
 		}
 	}
@@ -211,7 +211,7 @@ func (p *Pods) forget() {
 
 func (p *Pods) drop(uid string, m *pod) {
 	m.close()
-	if m.kept {
+	if m.staysOpen {
 		p.free += m.descriptors()
 	}
 	delete(p.known, uid)
@@ -227,12 +227,12 @@ func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
 	return m.cgroup, true
 }
 
-// Held returns the memory charged to the pod's cgroup at the last measurement, without page
+// Unreclaimable returns the memory charged to the pod's cgroup at the last measurement, without page
 // cache of disks and kernel memory. For a pod without processes this is the content of its
 // memory volumes. It is 0 for a pod without a cgroup or a reading.
-func (p *Pods) Held(uid string) signals.Bytes {
+func (p *Pods) Unreclaimable(uid string) signals.Bytes {
 	if m := p.known[uid]; m != nil {
-		return m.held
+		return m.unreclaimable
 	}
 	return 0
 }

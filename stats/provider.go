@@ -39,10 +39,10 @@ type Sampling struct {
 	// Capacity is the machine's memory in bytes. A larger reported usage makes the pod's usage
 	// unknown. 0 disables the check.
 	Capacity signals.Bytes
-	// Otherwise measures the pods that are missing or incomplete in the last sample. It
+	// Fallback measures the pods that are missing or incomplete in the last sample. It
 	// provides a ranking even if a runtime hangs under memory pressure. If it is nil, their
 	// usage stays nil or unknown. The caller closes it.
-	Otherwise Provider
+	Fallback Provider
 }
 
 const defaultPeriod = 10 * time.Second

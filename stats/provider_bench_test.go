@@ -50,7 +50,7 @@ func BenchmarkSample(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer func() { _ = runtime.Close() }()
-		sampled(b, n, func() (int, error) { u, err := askRuntime(ctx, runtime); return len(u), err })
+		sampled(b, n, func() (int, error) { u, err := queryRuntime(ctx, runtime); return len(u), err })
 	})
 	b.Run("cadvisor", func(b *testing.B) {
 		p, err := OpenCAdvisor(n.Cgroup, Sampling{})
@@ -58,7 +58,7 @@ func BenchmarkSample(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer p.Close()
-		sampled(b, n, func() (int, error) { u, err := askReader(p.reader, 0); return len(u), err })
+		sampled(b, n, func() (int, error) { u, err := queryCAdvisor(p.reader, 0); return len(u), err })
 	})
 }
 

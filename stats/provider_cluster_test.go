@@ -57,19 +57,19 @@ func order(candidates []signals.Candidate, s signals.Signal) string {
 	return strings.Join(names, " ")
 }
 
-func checkOrders(t *testing.T, who string, candidates []signals.Candidate) {
+func checkOrders(t *testing.T, provider string, candidates []signals.Candidate) {
 	t.Helper()
 	if got := order(slices.Clone(candidates), signals.MemoryAvailable); got != byMemory {
-		t.Errorf("%s ranks by memory %s, want %s", who, got, byMemory)
+		t.Errorf("%s ranks by memory %s, want %s", provider, got, byMemory)
 	}
 	if got := order(slices.Clone(candidates), signals.PIDAvailable); got != byProcesses {
-		t.Errorf("%s ranks by processes %s, want %s", who, got, byProcesses)
+		t.Errorf("%s ranks by processes %s, want %s", provider, got, byProcesses)
 	}
 }
 
-// TestProvidersRankAlike checks that every provider gives the same ranking of a node, and the
+// TestProviders_RankAlike checks that every provider gives the same ranking of a node, and the
 // CRI provider also after the runtime has stopped answering.
-func TestProvidersRankAlike(t *testing.T) {
+func TestProviders_RankAlike(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	n, pods := loadedNode(ctx, t)
@@ -97,32 +97,32 @@ func TestProvidersRankAlike(t *testing.T) {
 	defer byCAdvisor.Close()
 
 	want := files.Measure(pods, nil)
-	for who, p := range map[string]Provider{"cgroup": files, "cri": byRuntime, "cadvisor": byCAdvisor} {
+	for provider, p := range map[string]Provider{"cgroup": files, "cri": byRuntime, "cadvisor": byCAdvisor} {
 		got := awaitSample(t, p, pods, time.Time{})
 		if p.Err() != nil {
-			t.Errorf("%s: %v", who, p.Err())
+			t.Errorf("%s: %v", provider, p.Err())
 		}
-		checkOrders(t, who, got)
+		checkOrders(t, provider, got)
 		for i := range got {
-			agree(t, who, got[i], want[i])
+			expectSimilar(t, provider, got[i], want[i])
 			if c := got[i].Usage.Container(&pods[i].Containers[0]); c == nil || !c.Memory.Known {
-				t.Errorf("%s: %s: nothing is known of the container: %+v", who, pods[i].Name, got[i].Usage.Containers)
+				t.Errorf("%s: %s: the container's memory is unknown: %+v", provider, pods[i].Name, got[i].Usage.Containers)
 			}
 		}
 	}
 	if got, want := processes(byCAdvisor.Measure(pods, nil)), processes(files.Measure(pods, nil)); !slices.Equal(got, want) {
-		t.Errorf("cAdvisor counts %v processes, the cgroup files hold %v", got, want)
+		t.Errorf("cAdvisor counts %v processes, the cgroup files have %v", got, want)
 	}
 
-	hurried := OpenCRI(runtime, Sampling{Period: 500 * time.Millisecond, Otherwise: files})
-	defer hurried.Close()
-	awaitSample(t, hurried, pods, time.Time{})
+	fast := OpenCRI(runtime, Sampling{Period: 500 * time.Millisecond, Fallback: files})
+	defer fast.Close()
+	awaitSample(t, fast, pods, time.Time{})
 	if err := n.Containerd.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
-	got := awaitSample(t, hurried, pods, time.Now().Add(time.Second))
-	if !errors.Is(hurried.Err(), cri.ErrUnavailable) {
-		t.Errorf("without a runtime: %v", hurried.Err())
+	got := awaitSample(t, fast, pods, time.Now().Add(time.Second))
+	if !errors.Is(fast.Err(), cri.ErrUnavailable) {
+		t.Errorf("without a runtime: %v", fast.Err())
 	}
 	checkOrders(t, "cri without a runtime", got)
 }

@@ -13,17 +13,17 @@ import (
 // It never waits for an answer.
 type sampler struct {
 	o Sampling
-	// ask returns the usage of pods by UID, each with its time of measurement. A result that is
+	// query returns the usage of pods by UID, each with its time of measurement. A result that is
 	// not nil is used even with an error.
-	ask    func(context.Context) (map[string]signals.Usage, error)
-	last   atomic.Pointer[sample]
-	asked  chan struct{} // one slot: a sample is requested early
-	cancel context.CancelFunc
-	done   chan struct{}
+	query     func(context.Context) (map[string]signals.Usage, error)
+	last      atomic.Pointer[sample]
+	requested chan struct{} // one slot: a sample is requested early
+	cancel    context.CancelFunc
+	done      chan struct{}
 
-	usages []signals.Usage // returned by the last measurement
-	spare  []signals.Candidate
-	failed error
+	usages  []signals.Usage // returned by the last measurement
+	scratch []signals.Candidate
+	failed  error
 }
 
 // sample is one answer. It is not modified after it was stored.
@@ -34,12 +34,12 @@ type sample struct {
 }
 
 // startSampler takes the first sample at once, and further ones every period.
-func startSampler(o Sampling, ask func(context.Context) (map[string]signals.Usage, error)) *sampler {
+func startSampler(o Sampling, query func(context.Context) (map[string]signals.Usage, error)) *sampler {
 	if o.Period <= 0 {
 		o.Period = defaultPeriod
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &sampler{o: o, ask: ask, asked: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	s := &sampler{o: o, query: query, requested: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
 	s.last.Store(&sample{err: errNoSample})
 	go s.run(ctx)
 	return s
@@ -57,7 +57,7 @@ func (s *sampler) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.sample(ctx)
-		case <-s.asked:
+		case <-s.requested:
 			if !s.isFresh() { // may have changed since the request
 				s.sample(ctx)
 			}
@@ -65,20 +65,20 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// often is the minimum time between two requested samples.
-const often = time.Second
+// minSampleInterval is the minimum time between two requested samples.
+const minSampleInterval = time.Second
 
-func (s *sampler) isFresh() bool { return time.Since(s.last.Load().ended) < often }
+func (s *sampler) isFresh() bool { return time.Since(s.last.Load().ended) < minSampleInterval }
 
 // sample queries once. Without an answer the previous one stays and ages.
 func (s *sampler) sample(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Period)
 	defer cancel()
-	usages, err := s.ask(ctx)
+	usages, err := s.query(ctx)
 	now := time.Now()
 	if usages == nil {
 		usages = s.last.Load().usages
-	} else if fault := s.believe(usages, now); err == nil {
+	} else if fault := s.validate(usages, now); err == nil {
 		err = fault
 	}
 	s.last.Store(&sample{usages, err, now})
@@ -87,9 +87,9 @@ func (s *sampler) sample(ctx context.Context) {
 // slack is the tolerated time of a measurement in the future: clocks have steps.
 const slack = time.Second
 
-// believe removes invalid and outdated values. It converts times of another program to those of
+// validate removes invalid and outdated values. It converts times of another program to those of
 // this program's clock, which does not jump. Returns an error with the first invalid value.
-func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault error) {
+func (s *sampler) validate(usages map[string]signals.Usage, now time.Time) (fault error) {
 	for uid, u := range usages {
 		age := now.Sub(u.Time)
 		if u.Time.IsZero() || age > 2*s.o.Period || age < -slack {
@@ -131,8 +131,8 @@ func (s *sampler) limit(memory *signals.Measured[signals.Bytes]) error {
 // Prepare requests a sample that is not older than one second.
 func (s *sampler) Prepare(pods []signals.Pod) {
 	s.request()
-	if s.o.Otherwise != nil {
-		s.o.Otherwise.Prepare(pods)
+	if s.o.Fallback != nil {
+		s.o.Fallback.Prepare(pods)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *sampler) request() {
 		return
 	}
 	select {
-	case s.asked <- struct{}{}:
+	case s.requested <- struct{}{}:
 	default: // requested already
 	}
 }
@@ -169,19 +169,19 @@ func (s *sampler) measure(pods []signals.Pod, into []signals.Candidate, processe
 	for i := range pods {
 		c := signals.Candidate{Pod: &pods[i]}
 		if u, ok := last.usages[pods[i].UID]; ok && now.Sub(u.Time) <= 2*s.o.Period {
-			c.Usage = handOut(&s.usages[i], &u)
+			c.Usage = copyUsage(&s.usages[i], &u)
 		}
 		missing = missing || lacks(c.Usage, processes)
 		into = append(into, c)
 	}
-	if missing && s.o.Otherwise != nil {
+	if missing && s.o.Fallback != nil {
 		s.fill(pods, into[first:], processes)
 	}
 	return into
 }
 
-// handOut copies a usage, so that changes by the receiver do not affect the sample.
-func handOut(to, from *signals.Usage) *signals.Usage {
+// copyUsage copies a usage, so that changes by the receiver do not affect the sample.
+func copyUsage(to, from *signals.Usage) *signals.Usage {
 	containers := append(to.Containers[:0], from.Containers...)
 	*to = *from
 	to.Containers = containers
@@ -195,16 +195,16 @@ func lacks(u *signals.Usage, processes bool) bool {
 // fill measures pods that the sample does not cover with the other provider.
 func (s *sampler) fill(pods []signals.Pod, candidates []signals.Candidate, processes bool) {
 	if processes {
-		s.spare = s.o.Otherwise.Measure(pods, s.spare[:0])
+		s.scratch = s.o.Fallback.Measure(pods, s.scratch[:0])
 	} else {
-		s.spare = s.o.Otherwise.MeasureMemory(pods, s.spare[:0])
+		s.scratch = s.o.Fallback.MeasureMemory(pods, s.scratch[:0])
 	}
 	for i := range candidates {
-		if c := &candidates[i]; lacks(c.Usage, processes) && s.spare[i].Usage != nil {
-			c.Usage = s.spare[i].Usage
+		if c := &candidates[i]; lacks(c.Usage, processes) && s.scratch[i].Usage != nil {
+			c.Usage = s.scratch[i].Usage
 		}
 	}
-	if err := s.o.Otherwise.Err(); s.failed == nil {
+	if err := s.o.Fallback.Err(); s.failed == nil {
 		s.failed = err
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// pretender is a runtime with answers set by a test.
-type pretender struct {
+// fakeRuntime is a runtime with answers set by a test.
+type fakeRuntime struct {
 	pods       func(context.Context) ([]cri.PodStats, error)
 	containers func(context.Context) ([]cri.ContainerStats, error)
 }
 
-func (p pretender) PodStats(ctx context.Context) ([]cri.PodStats, error) { return p.pods(ctx) }
+func (p fakeRuntime) PodStats(ctx context.Context) ([]cri.PodStats, error) { return p.pods(ctx) }
 
-func (p pretender) ContainerStats(ctx context.Context) ([]cri.ContainerStats, error) {
+func (p fakeRuntime) ContainerStats(ctx context.Context) ([]cri.ContainerStats, error) {
 	if p.containers == nil {
 		return nil, cri.ErrUnimplemented
 	}
@@ -48,18 +48,18 @@ func openCRI(t *testing.T, r Runtime, o Sampling) *CRI {
 	return c
 }
 
-// pass advances the time and waits for its effects.
+// pass advances the time and waits until all goroutines block.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-func TestSamplesAge(t *testing.T) {
+func TestCRI_ExpiresOldSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
 		var samples []time.Time
 		var fails atomic.Bool
-		r := pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+		r := fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) {
 			if fails.Load() {
 				return nil, gone
 			}
@@ -73,7 +73,7 @@ func TestSamplesAge(t *testing.T) {
 			t.Errorf("%s%v", diff, c.Err())
 		}
 		if u := usageOf(c, "b"); u != nil {
-			t.Errorf("a pod of which the runtime says nothing uses %+v", u)
+			t.Errorf("got usage %+v of a pod that is missing in the sample", u)
 		}
 		pass(10*time.Second + time.Millisecond)
 		fails.Store(true)
@@ -82,31 +82,31 @@ func TestSamplesAge(t *testing.T) {
 			t.Errorf("samples at %v", samples)
 		}
 		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || c.Err() != nil {
-			t.Errorf("the second sample: %+v, %v", u, c.Err())
+			t.Errorf("second sample: %+v, %v", u, c.Err())
 		}
 		pass(19*time.Second - 2*time.Millisecond)
 		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || !errors.Is(c.Err(), gone) {
-			t.Errorf("just not too old: %+v, %v", u, c.Err())
+			t.Errorf("sample just below the maximum age: %+v, %v", u, c.Err())
 		}
 		pass(3 * time.Millisecond)
 		if u := usageOf(c, "a"); u != nil || !errors.Is(c.Err(), gone) {
-			t.Errorf("too old: %+v, %v", u, c.Err())
+			t.Errorf("sample above the maximum age: %+v, %v", u, c.Err())
 		}
 		fails.Store(false)
 		pass(10 * time.Second)
 		if u := usageOf(c, "a"); u == nil || c.Err() != nil {
-			t.Errorf("back again: %+v, %v", u, c.Err())
+			t.Errorf("after the next sample: %+v, %v", u, c.Err())
 		}
 	})
 }
 
-// TestSamplesOnRequest checks that a measurement or its preparation requests a newer sample, at
-// most one per second.
-func TestSamplesOnRequest(t *testing.T) {
+// TestCRI_SamplesOnRequest checks that a measurement or its preparation requests a newer
+// sample, at most one per second.
+func TestCRI_SamplesOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		samples := 0
-		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) { samples++; return nil, nil }}, Sampling{})
-		ask := func(what string, want int, times ...func()) {
+		c := openCRI(t, fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) { samples++; return nil, nil }}, Sampling{})
+		expectSamples := func(what string, want int, times ...func()) {
 			t.Helper()
 			for _, f := range times {
 				f()
@@ -117,51 +117,51 @@ func TestSamplesOnRequest(t *testing.T) {
 			}
 		}
 		measure, prepare := func() { c.Measure(nil, nil) }, func() { c.Prepare(nil) }
-		ask("right after one", 1, measure, prepare)
+		expectSamples("right after a sample", 1, measure, prepare)
 		pass(time.Second)
-		ask("a second later", 2, prepare, measure, prepare)
+		expectSamples("a second later", 2, prepare, measure, prepare)
 		pass(time.Second)
-		ask("another second later", 3, func() { c.MeasureMemory(nil, nil) })
+		expectSamples("another second later", 3, func() { c.MeasureMemory(nil, nil) })
 	})
 }
 
-func TestARuntimeThatHangsMakesNobodyWait(t *testing.T) {
+func TestCRI_NeverWaitsForHangingRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		c := openCRI(t, pretender{pods: func(ctx context.Context) ([]cri.PodStats, error) {
-			asked++
+		queries := 0
+		c := openCRI(t, fakeRuntime{pods: func(ctx context.Context) ([]cri.PodStats, error) {
+			queries++
 			<-ctx.Done()
 			return nil, cri.ErrTimeout
 		}}, Sampling{})
 		begun := time.Now()
 		if u := usageOf(c, "a"); u != nil || c.Err() == nil {
-			t.Errorf("before any sample: %+v, %v", u, c.Err())
+			t.Errorf("before the first sample: %+v, %v", u, c.Err())
 		}
 		if c.Prepare(nil); time.Since(begun) != 0 {
-			t.Errorf("waited %v", time.Since(begun))
+			t.Errorf("Prepare waited for %v", time.Since(begun))
 		}
 		pass(10*time.Second + time.Millisecond)
-		if usageOf(c, "a"); !errors.Is(c.Err(), cri.ErrTimeout) || asked != 2 {
-			t.Errorf("after the deadline: %v, asked %d times", c.Err(), asked)
+		if usageOf(c, "a"); !errors.Is(c.Err(), cri.ErrTimeout) || queries != 2 {
+			t.Errorf("after the deadline: %v, %d queries, want 2", c.Err(), queries)
 		}
 	})
 }
 
-func TestAbsurdSamplesAreUnknown(t *testing.T) {
+func TestCRI_RejectsInvalidSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		inside := []cri.ContainerStats{{ID: "1", Name: "app", Time: now, WorkingSet: known(1 << 40)}}
-		r := pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+		r := fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) {
 			return []cri.PodStats{
 				{UID: "fits", Time: now, WorkingSet: known(1 << 30), Processes: known(1 << 22)},
 				{UID: "more than the machine", Time: now, WorkingSet: known(1<<30 + 1), Processes: known(2)},
 				{UID: "negative", Time: now, WorkingSet: known(-1), Processes: known(-1)},
 				{UID: "too many", Time: now, WorkingSet: known(1), Processes: known(1<<22 + 1)},
 				{UID: "inside", Time: now, WorkingSet: known(1), Processes: known(1), Containers: inside},
-				{UID: "untold", Time: now},
+				{UID: "unreported", Time: now},
 				{UID: "old", Time: now.Add(-21 * time.Second), WorkingSet: known(1)},
 				{UID: "future", Time: now.Add(2 * time.Second), WorkingSet: known(1)},
-				{UID: "timeless", WorkingSet: known(1)},
+				{UID: "no time", WorkingSet: known(1)},
 			}, nil
 		}}
 		c := openCRI(t, r, Sampling{Capacity: 1 << 30})
@@ -172,23 +172,23 @@ func TestAbsurdSamplesAreUnknown(t *testing.T) {
 			"negative":              {Time: now},
 			"too many":              {Time: now, Memory: memoryOf(1)},
 			"inside":                {Time: now, Memory: memoryOf(1), Processes: one, Containers: []signals.ContainerUsage{{Name: "app"}}},
-			"untold":                nil,
+			"unreported":            nil,
 			"old":                   nil,
 			"future":                nil,
-			"timeless":              nil,
+			"no time":               nil,
 		} {
 			if diff := cmp.Diff(want, usageOf(c, uid), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: %s", uid, diff)
 			}
 		}
 		if err := c.Err(); err == nil || !strings.Contains(err.Error(), "it can not use") {
-			t.Errorf("nobody says that a number was absurd: %v", err)
+			t.Errorf("got error %v, want one for the invalid values", err)
 		}
 	})
 }
 
-// TestStatsOfContainersSumUp checks that container stats replace missing or invalid pod stats.
-func TestStatsOfContainersSumUp(t *testing.T) {
+// TestCRI_AddsUpContainerStats checks that container stats replace missing or invalid pod stats.
+func TestCRI_AddsUpContainerStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		earlier := now.Add(-time.Second)
@@ -198,11 +198,11 @@ func TestStatsOfContainersSumUp(t *testing.T) {
 			{ID: "3", Name: "ended", PodUID: "a"},
 			{ID: "4", Name: "app", PodUID: "b", Time: now, WorkingSet: known(5)},
 			{ID: "5", Name: "side", PodUID: "b", Time: now},
-			{ID: "6", Name: "nobody's", Time: now, WorkingSet: known(5)},
+			{ID: "6", Name: "no pod", Time: now, WorkingSet: known(5)},
 		}
 		broken := errors.New("a sandbox is broken")
 		for _, podsErr := range []error{cri.ErrUnimplemented, broken} {
-			c := openCRI(t, pretender{
+			c := openCRI(t, fakeRuntime{
 				pods:       func(context.Context) ([]cri.PodStats, error) { return nil, podsErr },
 				containers: func(context.Context) ([]cri.ContainerStats, error) { return containers, nil },
 			}, Sampling{})
@@ -212,38 +212,38 @@ func TestStatsOfContainersSumUp(t *testing.T) {
 				t.Error(diff)
 			}
 			if b := usageOf(c, "b"); b == nil || b.Memory.Known || b.Memory.Value != 0 || len(b.Containers) != 2 {
-				t.Errorf("a sum of which a part is not known: %+v", b)
+				t.Errorf("sum with an unknown part: %+v", b)
 			}
 			if wantErr := podsErr == broken; wantErr != errors.Is(c.Err(), broken) || !wantErr && c.Err() != nil {
-				t.Errorf("%v, after %v", c.Err(), podsErr)
+				t.Errorf("got error %v after %v", c.Err(), podsErr)
 			}
 		}
 	})
 }
 
-// TestPartOfAnAnswer checks that the valid part of an answer is used.
-func TestPartOfAnAnswer(t *testing.T) {
+// TestCRI_UsesValidPartOfAnswer checks that the valid part of an answer is used.
+func TestCRI_UsesValidPartOfAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+		c := openCRI(t, fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) {
 			return []cri.PodStats{
 				{UID: "a", SandboxID: "new", Time: now, WorkingSet: known(7)},
 				{UID: "a", SandboxID: "old", Time: now.Add(-time.Second), WorkingSet: known(9)},
-			}, cri.ErrAbsurd
+			}, cri.ErrImplausible
 		}}, Sampling{})
-		if u := usageOf(c, "a"); u == nil || u.Memory != memoryOf(7) || !errors.Is(c.Err(), cri.ErrAbsurd) {
+		if u := usageOf(c, "a"); u == nil || u.Memory != memoryOf(7) || !errors.Is(c.Err(), cri.ErrImplausible) {
 			t.Errorf("%+v, %v", u, c.Err())
 		}
 	})
 }
 
-// standIn is a provider that measures every pod but one.
-type standIn struct {
+// fakeProvider is a provider that measures every pod but one.
+type fakeProvider struct {
 	calls []string
 	err   error
 }
 
-func (s *standIn) tell(call string, pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
+func (s *fakeProvider) record(call string, pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	s.calls = append(s.calls, call)
 	for i := range pods {
 		c := signals.Candidate{Pod: &pods[i]}
@@ -255,27 +255,27 @@ func (s *standIn) tell(call string, pods []signals.Pod, into []signals.Candidate
 	return into
 }
 
-func (s *standIn) Prepare([]signals.Pod) { s.calls = append(s.calls, "prepare") }
-func (s *standIn) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
-	return s.tell("measure", pods, into)
+func (s *fakeProvider) Prepare([]signals.Pod) { s.calls = append(s.calls, "prepare") }
+func (s *fakeProvider) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
+	return s.record("measure", pods, into)
 }
-func (s *standIn) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
-	return s.tell("memory", pods, into)
+func (s *fakeProvider) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
+	return s.record("memory", pods, into)
 }
-func (s *standIn) Err() error { return s.err }
-func (s *standIn) Close()     { s.calls = append(s.calls, "close") }
+func (s *fakeProvider) Err() error { return s.err }
+func (s *fakeProvider) Close()     { s.calls = append(s.calls, "close") }
 
-func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
+func TestCRI_FillsGapsWithOtherProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		other := &standIn{err: errors.New("other")}
-		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+		other := &fakeProvider{err: errors.New("other")}
+		c := openCRI(t, fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) {
 			return []cri.PodStats{
-				{UID: "whole", Time: now, WorkingSet: known(7), Processes: known(7)},
+				{UID: "complete", Time: now, WorkingSet: known(7), Processes: known(7)},
 				{UID: "memory", Time: now, WorkingSet: known(7)},
 				{UID: "absurd", Time: now, WorkingSet: known(1 << 61), Processes: known(7)},
 			}, nil
-		}}, Sampling{Capacity: 1 << 40, Otherwise: other})
+		}}, Sampling{Capacity: 1 << 40, Fallback: other})
 		measured := func(measure func([]signals.Pod, []signals.Candidate) []signals.Candidate, uids ...string) (got []signals.Bytes) {
 			pods := make([]signals.Pod, len(uids))
 			for i := range uids {
@@ -283,7 +283,7 @@ func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
 			}
 			for i, c := range measure(pods, make([]signals.Candidate, 1))[1:] {
 				if c.Pod != &pods[i] {
-					t.Errorf("candidate %d is of another pod", i)
+					t.Errorf("candidate %d has another pod", i)
 				}
 				if c.Usage == nil {
 					got = append(got, -1)
@@ -294,10 +294,10 @@ func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
 			return got
 		}
 		for _, tc := range []struct{ got, want []signals.Bytes }{
-			{measured(c.Measure, "whole"), []signals.Bytes{7}},
-			{measured(c.MeasureMemory, "memory", "whole"), []signals.Bytes{7, 7}},
-			{measured(c.Measure, "whole", "memory"), []signals.Bytes{7, 1}},
-			{measured(c.MeasureMemory, "absurd", "new", "nowhere", "whole"), []signals.Bytes{1, 1, -1, 7}},
+			{measured(c.Measure, "complete"), []signals.Bytes{7}},
+			{measured(c.MeasureMemory, "memory", "complete"), []signals.Bytes{7, 7}},
+			{measured(c.Measure, "complete", "memory"), []signals.Bytes{7, 1}},
+			{measured(c.MeasureMemory, "absurd", "new", "nowhere", "complete"), []signals.Bytes{1, 1, -1, 7}},
 		} {
 			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
 				t.Error(diff)
@@ -306,21 +306,21 @@ func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
 		c.Prepare(nil)
 		c.Close()
 		if got := strings.Join(other.calls, " "); got != "measure memory prepare" {
-			t.Errorf("asked otherwise: %s", got)
+			t.Errorf("calls of the other provider: %s", got)
 		}
 	})
 }
 
-func TestMeasuringSamplesAllocatesNothing(t *testing.T) {
+func TestCRI_MeasureAllocatesNothing(t *testing.T) {
 	now := time.Now()
 	inside := []cri.ContainerStats{{ID: "1", Name: "app", Time: now, WorkingSet: known(1)}, {ID: "2", Name: "side", Time: now, WorkingSet: known(1)}}
-	taken := make(chan struct{}, 1)
-	c := OpenCRI(pretender{pods: func(context.Context) ([]cri.PodStats, error) {
-		defer func() { taken <- struct{}{} }()
+	sampled := make(chan struct{}, 1)
+	c := OpenCRI(fakeRuntime{pods: func(context.Context) ([]cri.PodStats, error) {
+		defer func() { sampled <- struct{}{} }()
 		return []cri.PodStats{{UID: "a", Time: now, WorkingSet: known(2), Processes: known(1), Containers: inside}}, nil
 	}}, Sampling{Period: time.Hour})
 	defer c.Close()
-	<-taken
+	<-sampled
 	pods := []signals.Pod{{UID: "a"}, {UID: "b"}}
 	into := c.Measure(pods, nil)
 	if allocs := testing.AllocsPerRun(100, func() { into = c.Measure(pods, into[:0]) }); allocs != 0 {

@@ -23,8 +23,8 @@ type Stalls struct {
 	counters counters
 	node     string
 	places   *cgroup.PodPlaces
-	before   map[string]*standing // by UID, or by path for a part of the node
-	asked    time.Time
+	before   map[string]*snapshot // by UID, or by path for a part of the node
+	lastCall time.Time
 }
 
 // OpenStalls prepares to find stalls below the node's cgroup. Pods may not exist yet.
@@ -38,13 +38,13 @@ func OpenStallsAt(h cgroup.Hierarchy, nodeCgroup string, places *cgroup.PodPlace
 		places:   places,
 		counters: counters{h, cgroup.NewBuffer()},
 		node:     path.Join("/", nodeCgroup),
-		before:   map[string]*standing{},
+		before:   map[string]*snapshot{},
 	}
 }
 
-// remembered is the maximum age of counters for a comparison: older changes explain no current
+// maxCounterAge is the maximum age of counters for a comparison: older changes explain no current
 // wakeup.
-const remembered = time.Minute
+const maxCounterAge = time.Minute
 
 // Since returns the pods that waited for memory, or met one of their own limits, since the last
 // call. They are in descending order of their share of that time; where waiting is not counted,
@@ -96,24 +96,24 @@ type watched struct {
 // comparison is the previous counters of a cgroup, nil if unknown, and the current ones.
 type comparison struct {
 	watched
-	before, now *standing
+	before, now *snapshot
 }
 
 // round reads the counters of all cgroups.
 type round struct {
 	*counters
 	at           time.Time
-	before, next map[string]*standing
+	before, next map[string]*snapshot
 	all          []comparison
 }
 
 // round reads the counters of all cgroups and returns those that may have waited.
 func (s *Stalls) round(pods []signals.Pod, at time.Time) []comparison {
-	if at.Sub(s.asked) > remembered {
+	if at.Sub(s.lastCall) > maxCounterAge {
 		s.before = nil
 	}
-	r := round{counters: &s.counters, at: at, before: s.before, next: make(map[string]*standing, len(pods)+2)}
-	s.asked, s.before = at, r.next
+	r := round{counters: &s.counters, at: at, before: s.before, next: make(map[string]*snapshot, len(pods)+2)}
+	s.lastCall, s.before = at, r.next
 	if s.node != "/" {
 		r.visit(s.node, func() (watched, error) { return watched{path: s.node}, nil })
 	}
@@ -135,16 +135,16 @@ func (s *Stalls) round(pods []signals.Pod, at time.Time) []comparison {
 // cgroup keeps its previous counters; a missing one is dropped.
 func (r *round) visit(key string, find func() (watched, error)) {
 	before := r.before[key]
-	if r.calm(before) {
+	if r.isIdle(before) {
 		now := *before
 		now.at = r.at
 		r.next[key] = &now
 		return
 	}
 	w, err := find()
-	var now *standing
+	var now *snapshot
 	if err == nil {
-		now, err = r.standing(w)
+		now, err = r.snapshot(w)
 	}
 	switch {
 	case err == nil:

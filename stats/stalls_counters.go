@@ -14,10 +14,10 @@ type counters struct {
 	buf *cgroup.Buffer
 }
 
-// standing reads the counters of a cgroup and its containers. Containers that vanish meanwhile
+// snapshot reads the counters of a cgroup and its containers. Containers that vanish meanwhile
 // are omitted.
-func (c *counters) standing(w watched) (*standing, error) {
-	now := &standing{path: w.path, inode: w.inode, groups: make(map[string]tally, 1+len(w.containers))}
+func (c *counters) snapshot(w watched) (*snapshot, error) {
+	now := &snapshot{path: w.path, inode: w.inode, groups: make(map[string]tally, 1+len(w.containers))}
 	now.waited, now.recent = c.waited(w.path)
 	own, err := c.tally(w.path, w.pod == nil)
 	if err != nil {
@@ -37,9 +37,9 @@ func (c *counters) standing(w watched) (*standing, error) {
 	return now, nil
 }
 
-// calm reports whether no task has waited for memory since. Then no limit was met either,
+// isIdle reports whether no task has waited for memory since. Then no limit was met either,
 // because the kernel counts reclaim at a limit as waiting.
-func (c *counters) calm(since *standing) bool {
+func (c *counters) isIdle(since *snapshot) bool {
 	if since == nil || !since.waited.Known {
 		return false
 	}
@@ -117,8 +117,8 @@ func (c *counters) failures(path string, limit uint64) (t tally, err error) {
 		t.oom = t.atMax
 		return t, nil
 	}
-	most, err := c.number(path, "memory.max_usage_in_bytes")
-	if err != nil || reached(most, limit) == 0 {
+	peak, err := c.number(path, "memory.max_usage_in_bytes")
+	if err != nil || reached(peak, limit) == 0 {
 		return tally{}, err
 	}
 	usage, err := c.number(path, limitFiles[cgroup.V1].usage)

@@ -29,17 +29,17 @@ func openStalls(t testing.TB, box *sandbox.Node) *Stalls {
 	return OpenStalls(h, box.Path())
 }
 
-// until retries until the condition holds.
-func until(t *testing.T, what string, holds func() bool) {
+// until retries until the condition is true.
+func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); {
+	for end := time.Now().Add(time.Minute); !condition(); {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within a minute", what)
+			t.Fatalf("%s: timeout after 1 minute", what)
 		}
 	}
 }
 
-func obey(t *testing.T, h *sandbox.Hog, command string) error {
+func runCommand(t *testing.T, h *sandbox.Hog, command string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -47,35 +47,35 @@ func obey(t *testing.T, h *sandbox.Hog, command string) error {
 	return err
 }
 
-// TestAPodAtItsOwnLimitIsNamed checks that a pod thrashing at its own limit is reported and
+// TestStalls_ReportsPodAtOwnLimit checks that a pod thrashing at its own limit is reported and
 // another pod is not, with either cgroup driver, at the first call and later.
-func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
+func TestStalls_ReportsPodAtOwnLimit(t *testing.T) {
 	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
 		t.Run(name, func(t *testing.T) {
 			box := sandboxNode(t, options...)
 			own := addPod(t, box, "0b6d-own", sandbox.Burstable, "app")
-			calm := addPod(t, box, "0b6d-calm", sandbox.Guaranteed, "app")
+			idle := addPod(t, box, "0b6d-calm", sandbox.Guaranteed, "app")
 			if err := own.LimitMemory(48 * mib); err != nil {
 				t.Fatal(err)
 			}
 			pods := []signals.Pod{{UID: "0b6d-calm", Namespace: "n", Name: "calm"}, {UID: "0b6d-own", Namespace: "n", Name: "own"}, {UID: "gone"}}
-			box.Run(t, calm, "app", "fill 32MiB")
+			box.Run(t, idle, "app", "fill 32MiB")
 			h := box.Run(t, own, "app")
 			s := openStalls(t, box)
 			if got := s.Since(pods, noon); len(got) != 0 {
-				t.Errorf("before: %+v", got)
+				t.Errorf("before the hog: %+v", got)
 			}
-			if err := h.Send("thrash 96MiB in " + onDisk + " for 10m"); err != nil { // until it is killed
+			if err := h.Send("thrash 96MiB in " + onDisk + " for 10m"); err != nil { // until the test kills it
 				t.Fatal(err)
 			}
 			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
 			var first, later []signals.Stall
-			until(t, "the pod is named when it is seen for the first time", func() bool { // reclaim frees memory for a moment, longer if the hog waits for a processor
+			until(t, "the first call reports the pod", func() bool { // reclaim frees memory temporarily, longer if the hog waits for a processor
 				first = openStalls(t, box).Since(pods, noon)
 				return len(first) > 0
 			})
 			at := noon
-			until(t, "the pod is named", func() bool {
+			until(t, "a later call reports the pod", func() bool {
 				at = at.Add(10 * time.Second)
 				later = s.Since(pods, at)
 				return len(later) > 0
@@ -92,20 +92,20 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			if first[0].AtMax != 1 || later[0].Over != 10*time.Second {
 				t.Errorf("first %+v, later %+v", first[0], later[0])
 			}
-			if w := later[0].Waited; pressureKept() && (!w.Known || w.Value <= 0 || w.Value > 5*time.Minute) {
-				t.Errorf("waited %+v", w)
+			if w := later[0].Waited; hasPressure() && (!w.Known || w.Value <= 0 || w.Value > 5*time.Minute) {
+				t.Errorf("got waited %+v, want up to 5 minutes", w)
 			}
-			s.Since(pods, at.Add(remembered))
-			if got := s.Since(pods, at.Add(2*remembered)); len(got) != 0 {
-				t.Errorf("afterwards: %+v", got)
+			s.Since(pods, at.Add(maxCounterAge))
+			if got := s.Since(pods, at.Add(2*maxCounterAge)); len(got) != 0 {
+				t.Errorf("after the hog: %+v", got)
 			}
 		})
 	}
 }
 
-// pressureKept reports whether the machine has pressure counters per cgroup, possibly in a tree
+// hasPressure reports whether the machine has pressure counters per cgroup, possibly in a tree
 // beside version 1.
-func pressureKept() bool {
+func hasPressure() bool {
 	for _, tree := range []string{"", "unified"} {
 		if found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", tree, "*", "memory.pressure")); len(found) > 0 {
 			return true
@@ -114,9 +114,10 @@ func pressureKept() bool {
 	return false
 }
 
-// TestOOMKillsAreToldApart checks that an OOM kill at a pod's own limit counts for the pod. One
-// at the node's limit counts for the node, and no pod is reported at a limit of its own.
-func TestOOMKillsAreToldApart(t *testing.T) {
+// TestStalls_AttributesOOMKills checks that an OOM kill at a pod's own limit counts for the
+// pod. One at the node's limit counts for the node, and no pod is reported at a limit of its
+// own.
+func TestStalls_AttributesOOMKills(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		t.Run(fmt.Sprintf("own=%t", own), func(t *testing.T) {
 			box := sandbox.Make(t, "stats", 128*mib)
@@ -130,8 +131,8 @@ func TestOOMKillsAreToldApart(t *testing.T) {
 			h := box.Run(t, victim, "app")
 			s := openStalls(t, box)
 			s.Since(pods, noon)
-			if err := obey(t, h, "fill 256MiB"); !errors.Is(err, hog.ErrEnded) {
-				t.Fatalf("%v, want the end by the OOM killer", err)
+			if err := runCommand(t, h, "fill 256MiB"); !errors.Is(err, hog.ErrEnded) {
+				t.Fatalf("got %v, want a kill by the OOM killer", err)
 			}
 			until(t, "the kill is counted", func() bool { n, err := box.OOMKills(); return err != nil || n > 0 })
 			got := s.Since(pods, noon.Add(time.Second))
@@ -141,22 +142,22 @@ func TestOOMKillsAreToldApart(t *testing.T) {
 				}
 				return
 			}
-			named := false
+			reported := false
 			for i := range got {
 				if got[i].Pod != nil && (got[i].Own() || got[i].OOMKills > 0) {
-					t.Errorf("the pod is said to have met a limit of its own: %+v", got[i])
+					t.Errorf("the pod is reported at a limit of its own: %+v", got[i])
 				}
-				named = named || got[i].Where == box.Path() && got[i].AtMax > 0 && got[i].Limit == 128*mib && !got[i].Own()
+				reported = reported || got[i].Where == box.Path() && got[i].AtMax > 0 && got[i].Limit == 128*mib && !got[i].Own()
 			}
-			if !named {
-				t.Errorf("the node's limit is not named: %+v", got)
+			if !reported {
+				t.Errorf("the node's limit is not reported: %+v", got)
 			}
 		})
 	}
 }
 
-// TestKubepodsAtItsLimitIsTheNodes checks that the limit of all pods counts for the node.
-func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
+// TestStalls_ReportsKubepodsAtLimit checks that the limit of all pods counts for the node.
+func TestStalls_ReportsKubepodsAtLimit(t *testing.T) {
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
 	s := openStalls(t, box)
@@ -171,7 +172,7 @@ func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
 	pods := []signals.Pod{{UID: "x", Namespace: "n", Name: "x"}}
 	h := box.Run(t, pod, "app")
 	s.Since(pods, noon)
-	if err := obey(t, h, "cache 64MiB in "+onDisk+" fsync drop"); err != nil {
+	if err := runCommand(t, h, "cache 64MiB in "+onDisk+" fsync drop"); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -184,6 +185,6 @@ func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
 		}
 	}
 	if len(names) != 1 || names[0] != box.Path()+"/kubepods" {
-		t.Errorf("parts of the node: %q", names)
+		t.Errorf("got parts of the node %q, want kubepods", names)
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // waiting returns the counters of a pod with one container.
-func waiting(at time.Duration, waited signals.Measured[time.Duration], pod, app tally) *standing {
-	return &standing{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
+func waiting(at time.Duration, waited signals.Measured[time.Duration], pod, app tally) *snapshot {
+	return &snapshot{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
 }
 
 const s = time.Second
@@ -23,76 +23,76 @@ var uncounted signals.Measured[time.Duration]
 
 func after(d time.Duration) signals.Measured[time.Duration] { return signals.Of(d) }
 
-// attributions are events of a pod and the resulting stall.
+// attributions are events of a pod and the resulting stalls.
 var attributions = map[string]struct {
-	before, now *standing
-	want        signals.Stall
-	told, own   bool
+	before, now   *snapshot
+	want          signals.Stall
+	reported, own bool
 }{
-	"nothing moved": {
+	"no change": {
 		waiting(0, after(5*s), tally{atMax: 7}, tally{}), waiting(10*s, after(5*s), tally{atMax: 7}, tally{}),
 		signals.Stall{Waited: after(0), Over: 10 * s}, false, false},
-	"waits without a limit of its own": {
+	"wait without own limit": {
 		waiting(0, after(5*s), tally{}, tally{}), waiting(10*s, after(8*s), tally{}, tally{}),
 		signals.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
-	"less than the kernel would write down": {
+	"wait below the kernel's resolution": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(900*time.Microsecond), tally{}, tally{}),
 		signals.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
-	"at the pod's limit": {
+	"pod at its limit": {
 		waiting(0, after(0), tally{atMax: 7, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 9, oom: 1}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
-	"at the container's limit, unknown for how long": {
+	"container at its limit, unknown wait": {
 		waiting(0, uncounted, tally{}, tally{atMax: 1}), waiting(10*s, uncounted, tally{}, tally{atMax: 5}),
 		signals.Stall{Over: 10 * s, AtMax: 4}, true, true},
-	"above memory.high": {
+	"pod above memory.high": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atHigh: 3}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
-	"killed at its own limit": {
+	"OOM kill at own limit": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1, oomKills: 2}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
-	"killed for the node": {
+	"OOM kill for the node": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{oomKills: 1}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
-	"killed at a limit that it met before": {
+	"OOM kill after an earlier limit hit": {
 		waiting(0, after(0), tally{atMax: 4, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1}, tally{oomKills: 1}),
 		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
-	"failures are not counted, killed in a container": {
+	"uncounted limit hits, OOM kill in a container": {
 		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true}, tally{oomKills: 1}),
 		signals.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
-	"failures are not counted, full for the first time": {
+	"uncounted limit hits, first time full": {
 		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
 		signals.Stall{Over: 10 * s, AtMax: 1}, true, true},
-	"failures are not counted, full once": {
+	"uncounted limit hits, full in the past": {
 		waiting(0, uncounted, tally{}, tally{wasFull: true}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
 		signals.Stall{Over: 10 * s}, false, false},
-	"failures are not counted, full now": {
+	"uncounted limit hits, full now": {
 		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true, isFull: true}, tally{}),
 		signals.Stall{Over: 10 * s, AtMax: 1}, true, true},
-	"held back for longer than it waited": {
+	"throttled for longer than the wait": {
 		waiting(0, after(0), tally{}, tally{throttled: s}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{throttled: 4 * s}),
 		signals.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
-	"held back now and then": {
+	"throttled for less than the wait": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
-	"held back, and no memory waited for": {
+	"throttled without a wait": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(0), tally{throttled: s}, tally{}),
 		signals.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
-	"made anew": {
+	"recreated pod": {
 		waiting(0, after(50*s), tally{atMax: 900, throttled: 99 * s}, tally{}), waiting(10*s, after(s), tally{atMax: 3}, tally{}),
 		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
-	"seen for the first time": {
-		nil, &standing{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
+	"first observation": {
+		nil, &snapshot{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
 		signals.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
-	"seen for the first time, unknown for how long": {
-		nil, &standing{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
+	"first observation, unknown wait": {
+		nil, &snapshot{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
 		signals.Stall{Over: 10 * s}, false, false},
-	"not measured before": {
+	"first known wait": {
 		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, after(500*s), tally{}, tally{}),
 		signals.Stall{Over: 10 * s}, false, false},
 }
 
-// TestWhoseStallItIs checks the attribution of stalls to a pod or the node.
-func TestWhoseStallItIs(t *testing.T) {
+// TestStalls_AttributesToPodOrNode checks the attribution of stalls to a pod or the node.
+func TestStalls_AttributesToPodOrNode(t *testing.T) {
 	for name, c := range attributions {
 		t.Run(name, func(t *testing.T) {
 			got := c.now.since(c.before)
@@ -100,20 +100,20 @@ func TestWhoseStallItIs(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			got.Pod = &signals.Pod{}
-			if told := stalled(&got); told != c.told || got.Own() != c.own {
-				t.Errorf("told %t, own %t, want %t, %t", told, got.Own(), c.told, c.own)
+			if reported := stalled(&got); reported != c.reported || got.Own() != c.own {
+				t.Errorf("got stalled %t, own %t, want %t, %t", reported, got.Own(), c.reported, c.own)
 			}
 		})
 	}
 }
 
-// paper is a version 2 tree of plain files in place of the kernel's.
-type paper struct {
+// fakeTree is a version 2 tree of plain files.
+type fakeTree struct {
 	t    *testing.T
 	root string
 }
 
-func (p paper) set(cgroup string, files map[string]string) {
+func (p fakeTree) set(cgroup string, files map[string]string) {
 	p.t.Helper()
 	dir := filepath.Join(p.root, cgroup)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a fixture
@@ -124,7 +124,7 @@ func (p paper) set(cgroup string, files map[string]string) {
 	}
 }
 
-func calmFiles() map[string]string {
+func idleFiles() map[string]string {
 	return map[string]string{
 		"memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n", "memory.events.local": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n",
 		"memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", "cpu.stat": "usage_usec 5\n",
@@ -132,13 +132,13 @@ func calmFiles() map[string]string {
 	}
 }
 
-func newPaper(t *testing.T, pods ...string) (paper, *Stalls, []signals.Pod) {
-	p := paper{t, t.TempDir()}
-	p.set("kubepods", calmFiles())
+func newFakeTree(t *testing.T, pods ...string) (fakeTree, *Stalls, []signals.Pod) {
+	p := fakeTree{t, t.TempDir()}
+	p.set("kubepods", idleFiles())
 	var list []signals.Pod
 	for _, uid := range pods {
-		p.set("kubepods/pod"+uid, calmFiles())
-		p.set("kubepods/pod"+uid+"/app", calmFiles())
+		p.set("kubepods/pod"+uid, idleFiles())
+		p.set("kubepods/pod"+uid+"/app", idleFiles())
 		list = append(list, signals.Pod{UID: uid, Name: uid})
 	}
 	return p, OpenStalls(cgroup.At(cgroup.V2, p.root), "/"), list
@@ -155,8 +155,8 @@ func pressureOf(avg10, total string) map[string]string {
 	return map[string]string{"memory.pressure": "some avg10=" + avg10 + " avg60=0.00 avg300=0.00 total=" + total + "\n"}
 }
 
-func TestTheLongestFirst(t *testing.T) {
-	p, s, pods := newPaper(t, "a", "b", "c", "d")
+func TestStalls_SortsByShareOfTime(t *testing.T) {
+	p, s, pods := newFakeTree(t, "a", "b", "c", "d")
 	p.set("kubepods/podb", pressureOf("12.00", "9000000"))
 	p.set("kubepods/podc", pressureOf("30.00", "5000000"))
 	p.set("kubepods/podd/app", map[string]string{"memory.high": "1050000\n", "memory.max": "2000000\n"})
@@ -183,21 +183,21 @@ func TestTheLongestFirst(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsNobodysStall checks that an unreadable pod is omitted, and later compared
+// TestStalls_OmitsUnreadablePod checks that an unreadable pod is omitted, and later compared
 // with its last counters.
-func TestUnreadableIsNobodysStall(t *testing.T) {
+func TestStalls_OmitsUnreadablePod(t *testing.T) {
 	for file, broken := range map[string]string{"memory.events": "max 5\n", "cpu.stat": "nr_throttled 1\n", "memory.max": "much\n"} {
 		t.Run(file, func(t *testing.T) {
-			p, s, pods := newPaper(t, "a", "b")
+			p, s, pods := newFakeTree(t, "a", "b")
 			s.Since(pods, noon)
 			p.set("kubepods/poda", pressureOf("0.00", "2000000"))
 			p.set("kubepods/podb", pressureOf("0.00", "1000000"))
-			whole := calmFiles()[file]
+			complete := idleFiles()[file]
 			p.set("kubepods/poda", map[string]string{file: broken})
 			if got := s.Since(pods, noon.Add(10*time.Second)); len(got) != 1 || got[0].Name() != "/b" {
 				t.Errorf("%+v", got)
 			}
-			p.set("kubepods/poda", map[string]string{file: whole})
+			p.set("kubepods/poda", map[string]string{file: complete})
 			p.set("kubepods/poda", pressureOf("0.00", "3000000"))
 			got := s.Since(pods, noon.Add(20*time.Second))
 			if len(got) != 1 || got[0].Name() != "/a" || got[0].Waited.Value < time.Second {
@@ -207,10 +207,10 @@ func TestUnreadableIsNobodysStall(t *testing.T) {
 	}
 }
 
-// TestStallsWithoutPressure checks that unreadable pressure is unknown, and events are reported
-// all the same.
-func TestStallsWithoutPressure(t *testing.T) {
-	p, s, pods := newPaper(t, "a", "b")
+// TestStalls_ReportsEventsWithoutPressure checks that unreadable pressure is unknown, and
+// events are reported all the same.
+func TestStalls_ReportsEventsWithoutPressure(t *testing.T) {
+	p, s, pods := newFakeTree(t, "a", "b")
 	if err := os.Remove(filepath.Join(p.root, "kubepods/poda/memory.pressure")); err != nil {
 		t.Fatal(err)
 	}
@@ -223,10 +223,10 @@ func TestStallsWithoutPressure(t *testing.T) {
 	}
 }
 
-// TestTheNodesOwnPart checks that kubepods is reported for a limit of its own, and not for
-// limits or waits of its pods.
-func TestTheNodesOwnPart(t *testing.T) {
-	p, s, _ := newPaper(t)
+// TestStalls_ReportsOwnLimitOfKubepods checks that kubepods is reported for a limit of its own,
+// and not for limits or waits of its pods.
+func TestStalls_ReportsOwnLimitOfKubepods(t *testing.T) {
+	p, s, _ := newFakeTree(t)
 	s.Since(nil, noon)
 	p.set("kubepods", pressureOf("50.00", "7000000"))
 	p.set("kubepods", map[string]string{"memory.events": "low 0\nhigh 9\nmax 9\noom 9\noom_kill 9\n"})
@@ -241,17 +241,17 @@ func TestTheNodesOwnPart(t *testing.T) {
 	}
 }
 
-// TestCountersOfLongAgoAreForgotten checks that old changes are not reported, because they
+// TestStalls_DropsOldCounters checks that old changes are not reported, because they
 // explain no current wakeup.
-func TestCountersOfLongAgoAreForgotten(t *testing.T) {
-	p, s, pods := newPaper(t, "a")
+func TestStalls_DropsOldCounters(t *testing.T) {
+	p, s, pods := newFakeTree(t, "a")
 	s.Since(pods, noon)
 	p.set("kubepods/poda", pressureOf("0.00", "2000000"))
-	if got := s.Since(pods, noon.Add(remembered)); len(got) != 1 {
+	if got := s.Since(pods, noon.Add(maxCounterAge)); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 	p.set("kubepods/poda", pressureOf("0.00", "4000000"))
-	if got := s.Since(pods, noon.Add(2*remembered+1)); len(got) != 0 {
+	if got := s.Since(pods, noon.Add(2*maxCounterAge+1)); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -29,13 +29,14 @@ var mayImport = map[string]struct {
 	// The controller's cores, which do not import each other, and the packages that combine
 	// them.
 	"lifecycle/model":     {nil, "the vocabulary of the controller depends on no package"},
+	"internal/backoff":    {nil, "the delay between attempts is independent of what is tried"},
 	"internal/timerqueue": {nil, "an ordered queue of deadlines is independent of their purpose"},
-	"lifecycle/agents":    {[]string{"internal/timerqueue", "lifecycle/model"}, "the requests and the remains of agents are state; writes are executed elsewhere"},
-	"lifecycle/confirm":   {[]string{"internal/timerqueue"}, "it decides whether a missed heartbeat is confirmed; heartbeats and consequences are separate"},
+	"lifecycle/agents":    {[]string{"internal/backoff", "internal/timerqueue", "lifecycle/model"}, "the requests and the remains of agents are state; writes are executed elsewhere"},
+	"lifecycle/confirm":   {[]string{"internal/backoff", "internal/timerqueue"}, "it decides whether a missed heartbeat is confirmed; heartbeats and consequences are separate"},
 	"lifecycle/heartbeat": {[]string{"internal/timerqueue", "lifecycle/model"}, "it decides which heartbeats are missed; confirmation is separate"},
 	"lifecycle/evictions": {[]string{"internal/timerqueue", "lifecycle/model"}, "eviction times follow from taints and tolerations; deletion is executed elsewhere"},
-	"lifecycle/core":      {[]string{"lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/confirm", "lifecycle/model", "lifecycle/heartbeat", "lifecycle/podgc", "lifecycle/taints", "lifecycle/zones"}, "it combines the cores of the controller; requests to the API server are executed elsewhere"},
-	"lifecycle/podgc":     {[]string{"internal/timerqueue", "lifecycle/model"}, "it decides when an evicted pod has been retained for long enough; deletion is executed elsewhere"},
+	"lifecycle/core":      {[]string{"internal/backoff", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/confirm", "lifecycle/model", "lifecycle/heartbeat", "lifecycle/podgc", "lifecycle/taints", "lifecycle/zones"}, "it combines the cores of the controller; requests to the API server are executed elsewhere"},
+	"lifecycle/podgc":     {[]string{"internal/backoff", "internal/timerqueue", "lifecycle/model"}, "it decides when an evicted pod has been retained for long enough; deletion is executed elsewhere"},
 	"lifecycle/taints":    {[]string{"lifecycle/model"}, "the expected taints follow from the node; rates are decided elsewhere"},
 	"lifecycle/zones":     {[]string{"internal/timerqueue", "lifecycle/model"}, "states, rates and queue positions follow from counts and times; writes are executed elsewhere"},
 
@@ -59,9 +60,9 @@ var mayImport = map[string]struct {
 	"cgroupnotify":             {[]string{"internal/cgroup", "eviction/signals"}, "it reports kernel notifications; the check is separate"},
 	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
 	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
-	"internal/nodestatus":      {[]string{"internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
+	"internal/nodestatus":      {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "lifecycle/convert", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
-	"internal/evict/podstatus": {[]string{"internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
+	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
@@ -78,7 +79,7 @@ var mayImport = map[string]struct {
 	"agent/config":     {[]string{"eviction", "internal/options", "internal/strictyaml", "eviction/limiter", "eviction/signals"}, "it compiles the agent's configuration into policies; the controller has its own, so the agent does not link it"},
 	"lifecycle/config": {[]string{"internal/options", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones"}, "it compiles the controller's configuration into policies; the agent has its own"},
 	"lifecycle":        {[]string{"internal/kube/api", "internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it passes observations to the core and executes its actions"},
-	"agent":            {[]string{"agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it uses ports and none of their implementations"},
+	"agent":            {[]string{"internal/backoff", "agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it uses ports and none of their implementations"},
 	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it simulates the API server and the nodes around the core of the controller"},
 	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own check over a file: no kernel, no clock, no ranking of its own"},
 
@@ -147,7 +148,7 @@ var mayUse = []struct {
 // shell lists the packages that must not import each other.
 var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
 
-func TestImportsOfOurOwn(t *testing.T) {
+func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)
 	there := tree.packages()
 	for dir, rule := range mayImport {
@@ -187,7 +188,7 @@ func TestCompositions_AreIndependent(t *testing.T) {
 			}
 		}
 	}
-	for from, strangers := range map[string][]string{"agent/app": {"lifecycle", "lifecycle/app", "lifecycle/config", "lifecycle/core"}, "agent/config": {"lifecycle/config", "lifecycle/core"}, "lifecycle/config": {"agent", "agent/config"}, "lifecycle/app": {"agent", "agent/app", "stats", "internal/kill"}} {
+	for from, others := range map[string][]string{"agent/app": {"lifecycle", "lifecycle/app", "lifecycle/config", "lifecycle/core"}, "agent/config": {"lifecycle/config", "lifecycle/core"}, "lifecycle/config": {"agent", "agent/config"}, "lifecycle/app": {"agent", "agent/app", "stats", "internal/kill"}} {
 		linked := map[string]bool{}
 		for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 			if !linked[queue[0]] {
@@ -195,15 +196,15 @@ func TestCompositions_AreIndependent(t *testing.T) {
 				queue = append(queue, imports[queue[0]]...)
 			}
 		}
-		for _, p := range strangers {
+		for _, p := range others {
 			if linked[p] {
-				t.Errorf("%s links %s, which is of the other program: what both need belongs in a package of its own", from, p)
+				t.Errorf("%s links %s of the other program: move shared code to a package of its own", from, p)
 			}
 		}
 	}
 }
 
-func TestImportsOfOthers(t *testing.T) {
+func TestImports_ThirdPartyOnlyWhereAllowed(t *testing.T) {
 	for s := range loaded(t).product {
 		for _, p := range s.imports() {
 			checkUse(t, s, p)
@@ -225,14 +226,14 @@ func checkUse(t *testing.T, s *source, imported string) {
 			return
 		}
 	}
-	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with who may use it and why, and record the decision in docs/internals/decisions", s.name, imported)
+	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with its permitted users and the reason, and record the decision in docs/internals/decisions", s.name, imported)
 }
 
 // pureStandard lists the packages of the standard library allowed in the core. None of them
 // reads a clock, a file, the network or the environment, or writes anywhere.
 var pureStandard = []string{"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
-func TestTheCoreIsPure(t *testing.T) {
+func TestCore_IsPure(t *testing.T) {
 	tree := loaded(t)
 	for s := range tree.product {
 		switch {
@@ -242,22 +243,22 @@ func TestTheCoreIsPure(t *testing.T) {
 					t.Errorf("%s imports %s: the core is pure, so that simulation and agent share it and tests need no environment; make the value an argument", s.name, p)
 				}
 			}
-			tree.readsNoClock(t, s)
+			tree.checkNoClock(t, s)
 		case isCheck(s.name):
 			for _, p := range s.imports() {
 				if p != "context" && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
 					t.Errorf("%s imports %s: a check reads the node through its ports only, so that it runs in virtual time too", s.name, p)
 				}
 			}
-			tree.readsNoClock(t, s)
+			tree.checkNoClock(t, s)
 		}
 	}
 }
 
-// ofClock lists the names of package time that read a clock or wait for one.
-var ofClock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+// clockNames lists the names of package time that read a clock or wait for one.
+var clockNames = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-func (t *tree) readsNoClock(test *testing.T, s *source) {
+func (t *tree) checkNoClock(test *testing.T, s *source) {
 	test.Helper()
 	clock := s.localName("time")
 	if clock == "" {
@@ -268,26 +269,26 @@ func (t *tree) readsNoClock(test *testing.T, s *source) {
 		if !ok {
 			return true
 		}
-		if x, ok := sel.X.(*ast.Ident); ok && x.Name == clock && slices.Contains(ofClock, sel.Sel.Name) {
+		if x, ok := sel.X.(*ast.Ident); ok && x.Name == clock && slices.Contains(clockNames, sel.Sel.Name) {
 			test.Errorf("%s: time.%s: decisions read no clock, so that the same input gives the same decision; take the time as an argument", t.at(sel), sel.Sel.Name)
 		}
 		return true
 	})
 }
 
-func TestNobodySleeps(t *testing.T) {
-	// The only place that may sleep: a hog with the request to stall.
-	const hogThatStalls = "test/harness/hog/run.go"
+func TestSources_UseNoSleep(t *testing.T) {
+	// The only permitted sleep: a hog with the request to stall.
+	const stallingHog = "test/harness/hog/run.go"
 	tree := loaded(t)
 	for _, s := range tree.sources {
 		clock := s.localName("time")
-		if clock == "" || s.name == hogThatStalls {
+		if clock == "" || s.name == stallingHog {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == clock {
-					t.Errorf("%s: time.Sleep: wait for the thing itself, it is both faster and sure", tree.at(sel))
+					t.Errorf("%s: time.Sleep: wait for the event itself, which is faster and reliable", tree.at(sel))
 				}
 			}
 			return true
@@ -295,19 +296,19 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
-func TestNoKubernetesItself(t *testing.T) {
+func TestGoMod_HasNoKubernetes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(loaded(t).root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if slices.Contains(strings.Fields(line), "k8s.io/kubernetes") {
-			t.Errorf("go.mod: %s: k8s.io/kubernetes is no library: it brings 33 replace lines and an API that nobody promises; use its published staging modules, or write it", strings.TrimSpace(line))
+			t.Errorf("go.mod: %s: k8s.io/kubernetes is no library: it requires 33 replace lines and has no stable API; use its published staging modules, or write the code", strings.TrimSpace(line))
 		}
 	}
 }
 
-func TestNoPathOfADevelopersMachine(t *testing.T) {
+func TestSources_HaveNoLocalPath(t *testing.T) {
 	tree := loaded(t)
 	needles := []string{"/ho" + "me/", "/Us" + "ers/"}
 	if strings.Count(tree.root, "/") > 1 {
@@ -321,15 +322,15 @@ func TestNoPathOfADevelopersMachine(t *testing.T) {
 		for _, needle := range needles {
 			if i := strings.Index(string(text), needle); i >= 0 {
 				line := 1 + strings.Count(string(text[:i]), "\n")
-				t.Errorf("%s:%d: holds %s: a clone elsewhere has no such place; write it relative to the repository", path.Clean(name), line, needle)
+				t.Errorf("%s:%d: contains %s, which does not exist on other machines: write the path relative to the repository", path.Clean(name), line, needle)
 			}
 		}
 	}
 }
 
-// TestNoClientset checks that the product links no package that registers every type of the API
+// TestProgram_LinksNoClientset checks that the product links no package that registers every type of the API
 // (docs/internals/decisions/038).
-func TestNoClientset(t *testing.T) {
+func TestProgram_LinksNoClientset(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../cmd/plimsoll").Output()
 	if err != nil {
 		t.Fatal(err)

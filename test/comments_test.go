@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// dialect lists words that comments of the product hardly use, with the most per 1,000 words.
+// dialect lists words to avoid in comments of the product, with the maximum per 1,000 words.
 // Identifiers of the code count too where a comment names them.
 var dialect = []struct {
-	words *regexp.Regexp
-	most  float64
-	why   string
+	words          *regexp.Regexp
+	maxPerThousand float64
+	why            string
 }{
 	{regexp.MustCompile(`(?i)\b(who|whose|whom)\b`), 0.2, "software is no person"},
 	{regexp.MustCompile(`(?i)\b(nobody|somebody|everybody)\b`), 0.1, "software is no person"},
@@ -36,13 +36,13 @@ func TestComments_UsePlainEnglish(t *testing.T) {
 		}
 	}
 	if total < 50_000 {
-		t.Fatalf("%d words of comments were found", total)
+		t.Fatalf("got %d words of comments, want at least 50,000", total)
 	}
 	for i, d := range dialect {
 		per := 1000 * float64(found[i]) / float64(total)
 		t.Logf("%s: %.2f per 1,000 words", d.words, per)
-		if per > d.most {
-			t.Errorf("%s: %.2f per 1,000 words of comments, at most %.1f: %s (list them with git grep -nwE)", d.words, per, d.most, d.why)
+		if per > d.maxPerThousand {
+			t.Errorf("%s: %.2f per 1,000 words of comments, at most %.1f: %s (list them with git grep -nwE)", d.words, per, d.maxPerThousand, d.why)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that each has an
+// TestDecisionLog_IsDocumented reads keys and verbs from the source, so that each has an
 // entry in the documentation.
-func TestTheDecisionLogIsDocumented(t *testing.T) {
+func TestDecisionLog_IsDocumented(t *testing.T) {
 	tree := loaded(t)
 	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "reference", "decision-log.md"))
 	if err != nil {
@@ -35,7 +35,7 @@ func TestTheDecisionLogIsDocumented(t *testing.T) {
 		}
 	}
 	if words == 0 {
-		t.Error("agent/decision.go holds no keys and verbs any more: say here where they went")
+		t.Error("agent/decision.go has no keys and verbs: name their new file in this test")
 	}
 }
 
@@ -70,9 +70,9 @@ func logWords(file *ast.File) (words []string) {
 	return words
 }
 
-// TestTheGuaranteeIsTheOneOfTheCode compares the documented figures for sizing thresholds with
+// TestGuarantees_UseTheConstants compares the documented figures for sizing thresholds with
 // the constants.
-func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
+func TestGuarantees_UseTheConstants(t *testing.T) {
 	check, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	interval := []string{
@@ -95,7 +95,7 @@ func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 		text := strings.Join(strings.Fields(string(content)), " ")
 		for _, want := range figures {
 			if !strings.Contains(text, want) {
-				t.Errorf("docs/explanation/%s lacks %q: the constants of eviction/pace.go changed, or the text did; thresholds are sized by it", page, want)
+				t.Errorf("docs/explanation/%s lacks %q: the constants of eviction/pace.go or the text changed; operators size thresholds by it", page, want)
 			}
 		}
 	}

@@ -11,21 +11,21 @@ import (
 
 // Limits in lines. A longer function has two duties, or is a table.
 const (
-	maxInFunction     = 70
-	maxInCoreFunction = 40
-	maxInFile         = 400
-	maxInTestFile     = 600
+	maxFunctionLines     = 70
+	maxCoreFunctionLines = 40
+	maxFileLines         = 400
+	maxTestFileLines     = 600
 )
 
 // excepted lists exceptions from the limits, each with its reason: "FILE" or "FILE FUNCTION".
 var excepted = map[string]string{
-	"agent/config/faults_test.go TestFaultClasses":     "a flat table of faults",
-	"eviction/departure_test.go TestExtraLooks":        "a flat list of stories: one thought each, and they read best side by side",
-	"eviction/machine_test.go TestRulesOfRegularLooks": "a flat list of stories",
-	"eviction/evict_test.go TestMessages":              "a flat table of messages",
+	"agent/config/faults_test.go TestLoad_RejectsEachFaultClass": "a flat table of faults",
+	"eviction/departure_test.go TestEvaluate_EarlyChecks":        "a flat list of cases",
+	"eviction/machine_test.go TestEvaluate_PeriodicChecks":       "a flat list of cases",
+	"eviction/evict_test.go TestEvict_Message":                   "a flat table of messages",
 }
 
-func TestSizes(t *testing.T) {
+func TestSources_HaveBoundedSize(t *testing.T) {
 	tree := loaded(t)
 	used := map[string]bool{}
 	allowed := func(name string) bool {
@@ -34,27 +34,27 @@ func TestSizes(t *testing.T) {
 		return found
 	}
 	for _, s := range tree.sources {
-		limit := maxInFile
+		limit := maxFileLines
 		if s.test {
-			limit = maxInTestFile
+			limit = maxTestFileLines
 		}
 		if n := s.lines(); n > limit && !allowed(s.name) {
-			t.Errorf("%s has %d lines, at most %d: split it by what it does", s.name, n, limit)
+			t.Errorf("%s has %d lines, at most %d: split it by subject", s.name, n, limit)
 		}
 		tree.checkFunctions(t, s, allowed)
 	}
 	for name := range excepted {
 		if !used[name] {
-			t.Errorf("%s is excepted from the limits of size but keeps them: take it out of the list", name)
+			t.Errorf("%s is an exception from the limits of size but within them: remove it from the list", name)
 		}
 	}
 }
 
 func (t *tree) checkFunctions(test *testing.T, s *source, allowed func(string) bool) {
 	test.Helper()
-	limit := maxInFunction
+	limit := maxFunctionLines
 	if !s.test && (isCore(s.dir) || isCheck(s.name)) {
-		limit = maxInCoreFunction
+		limit = maxCoreFunctionLines
 	}
 	for _, d := range s.file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -62,7 +62,7 @@ func (t *tree) checkFunctions(test *testing.T, s *source, allowed func(string) b
 			continue
 		}
 		if n := t.span(f); n > limit && !allowed(s.name+" "+f.Name.Name) {
-			test.Errorf("%s: %s has %d lines, at most %d: a reader follows one thought at a time; name its parts", t.at(f), f.Name.Name, n, limit)
+			test.Errorf("%s: %s has %d lines, at most %d: split it into named parts", t.at(f), f.Name.Name, n, limit)
 		}
 	}
 }
@@ -70,49 +70,49 @@ func (t *tree) checkFunctions(test *testing.T, s *source, allowed func(string) b
 // sentence matches the end of a sentence in a comment.
 var sentence = regexp.MustCompile(`[.!?](\s|$)`)
 
-func TestEveryPackageSaysItsDuties(t *testing.T) {
+func TestPackages_DocumentTheirDuties(t *testing.T) {
 	for dir, sources := range loaded(t).packages() {
-		var said []*source
+		var documented []*source
 		for _, s := range sources {
 			if s.file.Doc != nil {
-				said = append(said, s)
+				documented = append(documented, s)
 			}
 		}
 		switch {
-		case len(said) == 0:
-			t.Errorf("package %s has no comment: say its duties and invariants in doc.go", dir)
+		case len(documented) == 0:
+			t.Errorf("package %s has no comment: describe its duties and invariants in doc.go", dir)
 			continue
-		case len(said) > 1:
-			t.Errorf("package %s has %d comments (%s, %s): say it once, in doc.go", dir, len(said), said[0].name, said[1].name)
+		case len(documented) > 1:
+			t.Errorf("package %s has %d comments (%s, %s): describe it once, in doc.go", dir, len(documented), documented[0].name, documented[1].name)
 		}
-		least := 2
+		minSentences := 2
 		if sources[0].file.Name.Name == "main" {
-			least = 1
+			minSentences = 1
 		}
-		if n := len(sentence.FindAllString(said[0].file.Doc.Text(), -1)); n < least {
-			t.Errorf("%s: the package comment has %d sentences, at least %d: say what the package is for and what always holds", said[0].name, n, least)
+		if n := len(sentence.FindAllString(documented[0].file.Doc.Text(), -1)); n < minSentences {
+			t.Errorf("%s: the package comment has %d sentences, at least %d: describe its purpose and invariants", documented[0].name, n, minSentences)
 		}
 	}
 }
 
-// sayNothing lists names that fit anything and therefore carry no information.
-var sayNothing = []string{"helper", "helpers", "util", "utils", "common", "base", "manager", "misc"}
+// unspecific lists names that fit any package or file.
+var unspecific = []string{"helper", "helpers", "util", "utils", "common", "base", "manager", "misc"}
 
-func TestNamesSayWhatThingsAre(t *testing.T) {
+func TestNames_AreSpecific(t *testing.T) {
 	tree := loaded(t)
 	for _, s := range tree.sources {
 		words := strings.FieldsFunc(strings.TrimSuffix(path.Base(s.name), ".go"), func(r rune) bool { return r == '_' || r == '-' })
 		words = append(words, strings.Split(s.dir, "/")...)
 		words = append(words, strings.Split(s.file.Name.Name, "_")...)
 		for _, w := range words {
-			if slices.Contains(sayNothing, w) {
-				t.Errorf("%s: %q says nothing: name the file or package by what it does", s.name, w)
+			if slices.Contains(unspecific, w) {
+				t.Errorf("%s: %q is not specific: name the file or package by its subject", s.name, w)
 			}
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			for _, id := range declared(n) {
 				if id.IsExported() && strings.Contains(id.Name, "Manager") {
-					t.Errorf("%s: %s: everything is managed by something; say what it does", tree.at(id), id.Name)
+					t.Errorf("%s: %s: a manager can be anything: name its purpose", tree.at(id), id.Name)
 				}
 			}
 			return true

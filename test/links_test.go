@@ -40,7 +40,7 @@ func (t *tree) unresolved(from, to, anchor string) string {
 	}
 	full := filepath.Join(t.root, target)
 	if _, err := os.Stat(full); err != nil {
-		return "there is no such file"
+		return "the file does not exist"
 	}
 	if anchor == "" || path.Ext(target) != ".md" {
 		return ""
@@ -50,7 +50,7 @@ func (t *tree) unresolved(from, to, anchor string) string {
 		return err.Error()
 	}
 	if !slices.Contains(anchors(string(text)), anchor) {
-		return "there is no such heading"
+		return "the heading does not exist"
 	}
 	return ""
 }
@@ -101,7 +101,7 @@ func withoutCode(text string) string {
 // listedFolders are the folders of documents of which docs/README.md lists every page.
 var listedFolders = []string{"docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation", "docs/internals"}
 
-func TestMap_ListsEveryPage(t *testing.T) {
+func TestDocsIndex_ListsEveryPage(t *testing.T) {
 	tree := loaded(t)
 	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "README.md"))
 	if err != nil {
@@ -115,10 +115,10 @@ func TestMap_ListsEveryPage(t *testing.T) {
 	}
 }
 
-func TestAnchors_OfHeadings(t *testing.T) {
+func TestAnchors_FollowHeadings(t *testing.T) {
 	text := "# What is `--mode`?\n\n## [Node](node.md) & pod\n\n```\n# no heading\n```\n\n#tag\n\n## Limits\n\n### Limits\n"
 	want := []string{"what-is---mode", "node--pod", "limits", "limits-1"}
 	if got := anchors(text); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

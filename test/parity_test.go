@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	parity       = "docs/internals/parity.md"
-	outOfScope   = "out of scope"
-	fewestWorlds = 1000
+	parity      = "docs/internals/parity.md"
+	outOfScope  = "out of scope"
+	minClusters = 1000
 )
 
 // checklist lists the upstream tests that the document must contain, with the minimum number of
@@ -48,46 +48,46 @@ var checklist = map[string]int{
 	"(restart)": 1, "(rate 1.0)": 1, "(timer shortening)": 1, "(lost deletes)": 1, "(zone change mid-pass)": 1,
 }
 
-func TestEveryParityIsThere(t *testing.T) {
+func TestParity_CoversUpstreamTests(t *testing.T) {
 	d := parityOf(t)
 	count := map[string]int{}
 	for _, row := range d.rows("upstream") {
 		upstream, here := row[0], row[2]
 		count[upstream]++
 		if _, known := checklist[upstream]; !known {
-			t.Errorf("%s: %s is not on the checklist of test/parity_test.go: a slip of the pen, or it belongs there", parity, upstream)
+			t.Errorf("%s: %s is not on the checklist of test/parity_test.go: correct the name, or add it", parity, upstream)
 		}
 		if cited := d.check(here); cited == 0 && !strings.HasPrefix(here, outOfScope) {
-			t.Errorf("%s: %s: nothing here is named for the case %q: name a test or scenario, or begin with %q and say why", parity, upstream, row[1], outOfScope)
+			t.Errorf("%s: %s: no test is cited for the case %q: cite a test or scenario, or begin with %q and the reason", parity, upstream, row[1], outOfScope)
 		}
 		d.check(row[3])
 	}
 	for _, upstream := range slices.Sorted(maps.Keys(checklist)) {
 		if count[upstream] < checklist[upstream] {
-			t.Errorf("%s has %d rows for %s, at least %d are on the checklist: each case is to be held against a test", parity, count[upstream], upstream, checklist[upstream])
+			t.Errorf("%s has %d rows for %s, at least %d are on the checklist: compare each case with a test", parity, count[upstream], upstream, checklist[upstream])
 		}
 	}
 }
 
-// worldsCited matches the documented number of random clusters of a property, and the constant
+// citedClusters matches the documented number of random clusters of a property, and the constant
 // with that number in the tests of the package.
-var worldsCited = regexp.MustCompile("^([0-9]+) \\(`(\\w+)`\\)$")
+var citedClusters = regexp.MustCompile("^([0-9]+) \\(`(\\w+)`\\)$")
 
-func TestEveryInvariantIsHeldInEnoughClusters(t *testing.T) {
+func TestParity_InvariantsUseEnoughClusters(t *testing.T) {
 	d := parityOf(t)
 	rows := d.rows("invariant")
 	if len(rows) < 5 {
-		t.Errorf("%s: %d invariants: the cheap ones are five", parity, len(rows))
+		t.Errorf("%s: got %d invariants, want at least 5", parity, len(rows))
 	}
 	for _, row := range rows {
-		found := worldsCited.FindStringSubmatch(row[2])
+		found := citedClusters.FindStringSubmatch(row[2])
 		if d.check(row[1]) != 1 || found == nil {
-			t.Errorf("%s: %q: one test, and how many clusters, as 1000 (`worlds`)", parity, row[0])
+			t.Errorf("%s: %q: cite one test and its number of clusters, such as 1000 (`worlds`)", parity, row[0])
 			continue
 		}
 		dir := path.Dir(d.file)
-		if n, _ := strconv.Atoi(found[1]); n < fewestWorlds || !d.constant(dir, found[2], found[1]) {
-			t.Errorf("%s: %q: %s clusters are said, at least %d are wanted, and no test of %s has a constant %s of that value", parity, row[0], found[1], fewestWorlds, dir, found[2])
+		if n, _ := strconv.Atoi(found[1]); n < minClusters || !d.constant(dir, found[2], found[1]) {
+			t.Errorf("%s: %q: %s clusters are cited, want at least %d and a constant in the tests of %s: %s with that value", parity, row[0], found[1], minClusters, dir, found[2])
 		}
 	}
 }
@@ -97,7 +97,7 @@ type parityDocument struct {
 	*testing.T
 	tree  *tree
 	lines []string
-	file  string // named last
+	file  string // cited last
 }
 
 func parityOf(t *testing.T) *parityDocument {
@@ -136,7 +136,7 @@ func (d *parityDocument) rows(title string) (rows [][]string) {
 // cited matches text between back-quotes, optionally followed by names of cases.
 var cited = regexp.MustCompile("`([^`]+)`(?: \\(([^)`]*)\\))?")
 
-// check returns the number of tests and scenarios that a text names. It reports an error for
+// check returns the number of tests and scenarios that a text cites. It reports an error for
 // each one that does not exist.
 func (d *parityDocument) check(text string) (n int) {
 	d.Helper()
@@ -151,7 +151,7 @@ func (d *parityDocument) check(text string) (n int) {
 			d.checkTest(name, found[2])
 			n++
 		case !strings.HasPrefix(name, "--"):
-			d.Errorf("%s: `%s` is neither a file of tests, a test, a scenario nor a flag", parity, name)
+			d.Errorf("%s: `%s` is neither a test file, a test, a scenario nor a flag", parity, name)
 		}
 	}
 	return n
@@ -161,18 +161,18 @@ func (d *parityDocument) checkScenario(name string) {
 	d.Helper()
 	for _, end := range []string{".yaml", ".expect.json"} {
 		if _, err := os.Stat(filepath.Join(d.tree.root, name+end)); err != nil {
-			d.Errorf("%s names the scenario %s: %v", parity, name, err)
+			d.Errorf("%s cites the scenario %s: %v", parity, name, err)
 		}
 	}
 }
 
-// checkTest reports an error unless the file named last has the test, and contains its cases,
+// checkTest reports an error unless the last cited file has the test, and contains its cases,
 // separated by semicolons, as literals.
 func (d *parityDocument) checkTest(name, cases string) {
 	d.Helper()
 	i := slices.IndexFunc(d.tree.sources, func(s *source) bool { return s.name == d.file })
 	if i < 0 {
-		d.Errorf("%s names %s in %s, and there is no such file: follow the test to where it is now", parity, name, d.file)
+		d.Errorf("%s cites %s in %s, which does not exist: cite its new file", parity, name, d.file)
 		return
 	}
 	s := d.tree.sources[i]
@@ -180,12 +180,12 @@ func (d *parityDocument) checkTest(name, cases string) {
 		f, ok := decl.(*ast.FuncDecl)
 		return ok && f.Recv == nil && f.Name.Name == name
 	}) {
-		d.Errorf("%s names %s, which is not in %s: follow it to where it is now", parity, name, d.file)
+		d.Errorf("%s cites %s, which is not in %s: cite its new file", parity, name, d.file)
 	}
 	texts := s.texts()
 	for one := range strings.SplitSeq(cases, ";") {
 		if one = strings.TrimSpace(one); one != "" && !texts[one] {
-			d.Errorf("%s names the case %q of %s, which is not in %s", parity, one, name, d.file)
+			d.Errorf("%s cites the case %q of %s, which is not in %s", parity, one, name, d.file)
 		}
 	}
 }

@@ -32,9 +32,9 @@ func TestReadme_IsShort(t *testing.T) {
 	}
 }
 
-// TestProse_OfDocuments checks documents for operators for two rules: no words for persons
+// TestDocuments_UsePlainEnglish checks documents for operators for two rules: no words for persons
 // where software is meant, and no long sentence.
-func TestProse_OfDocuments(t *testing.T) {
+func TestDocuments_UsePlainEnglish(t *testing.T) {
 	tree := loaded(t)
 	for _, name := range tree.tracked(t) {
 		checked := slices.ContainsFunc(checkedDocuments, func(place string) bool {
@@ -53,14 +53,14 @@ func TestProse_OfDocuments(t *testing.T) {
 	}
 }
 
-// ofPersons matches words for persons. Software is a thing, and readers are "you".
-var ofPersons = regexp.MustCompile(`(?i)\b(who|whose|whom|nobody|somebody|everybody)\b`)
+// personWords matches words for persons. Software is a thing, and readers are "you".
+var personWords = regexp.MustCompile(`(?i)\b(who|whose|whom|nobody|somebody|everybody)\b`)
 
 // proseFaults returns the sentences of a Markdown document that break a rule.
 func proseFaults(text string) (faults []string) {
 	for _, paragraph := range paragraphs(text) {
 		for _, sentence := range sentences(paragraph) {
-			if word := ofPersons.FindString(sentence); word != "" {
+			if word := personWords.FindString(sentence); word != "" {
 				faults = append(faults, "\""+word+"\" in: "+sentence)
 			}
 			if n := words(sentence); n > maxSentenceWords {
@@ -168,7 +168,7 @@ func words(sentence string) (n int) {
 	return n
 }
 
-func TestParagraphs_OfMarkdown(t *testing.T) {
+func TestParagraphs_ParsesMarkdown(t *testing.T) {
 	text := `# A title
 <!-- generated,
 by hand -->
@@ -200,7 +200,7 @@ and **its** end with [a link](https://x.y/whose).
 	}
 }
 
-func TestProseFaults_AreFound(t *testing.T) {
+func TestProseFaults_FindsViolations(t *testing.T) {
 	thirty := strings.Repeat("a ", 29) + "end"
 	for text, want := range map[string]int{
 		"A pod is evicted. `who` is a program; whoever reads this is fine.": 0,

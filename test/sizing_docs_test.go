@@ -11,30 +11,30 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// TestSizing_UsesTheConstants holds the figures that operators size their thresholds
-// by to the constants of package eviction.
+// TestSizing_UsesTheConstants compares the documented figures for sizing thresholds with the
+// constants of package eviction.
 func TestSizing_UsesTheConstants(t *testing.T) {
 	file := filepath.Join("docs", "how-to", "size-a-threshold.md")
 	text, err := os.ReadFile(filepath.Join(loaded(t).root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	least, kill := eviction.MinInterval, eviction.KillTime
+	check, kill := eviction.MinInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
-	wants := []string{
-		"within " + millis(kill) + " of the check that decides it. Near the threshold, checks come every " + millis(least) + " while memory falls",
-		"fill rate ≤ threshold / " + millis(kill+least),
-		"compute rate × " + millis(kill+least),
+	figures := []string{
+		"within " + millis(kill) + " of the check that decides it. Near the threshold, checks come every " + millis(check) + " while memory falls",
+		"fill rate ≤ threshold / " + millis(kill+check),
+		"compute rate × " + millis(kill+check),
 		"r × " + millis(eviction.RateWindow+kill+2*eviction.RelaxedInterval),
-		"`--early-eviction-horizon` is at least " + millis(kill+least) + ". The default is " + millis(eviction.DefaultEarlyEvictionHorizon),
+		"`--early-eviction-horizon` is at least " + millis(kill+check) + ". The default is " + millis(eviction.DefaultEarlyEvictionHorizon),
 	}
 	for _, mebibytes := range []float64{50, 100, 250, 500} {
-		rate := mebibytes / 1024 / (kill + least).Seconds()
-		wants = append(wants, fmt.Sprintf("| %.0fMi | %.1f GiB/s |", mebibytes, rate))
+		rate := mebibytes / 1024 / (kill + check).Seconds()
+		figures = append(figures, fmt.Sprintf("| %.0fMi | %.1f GiB/s |", mebibytes, rate))
 	}
-	for _, want := range wants {
+	for _, want := range figures {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("%s has no %q: the constants of eviction/pace.go changed, or the text did", file, want)
+			t.Errorf("%s has no %q: the constants of eviction/pace.go or the text changed", file, want)
 		}
 	}
 }

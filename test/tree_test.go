@@ -184,7 +184,7 @@ func (t *tree) tracked(test *testing.T) []string {
 	case os.Getenv("CI") == "true":
 		test.Fatalf("CI=true and git ls-files does not work: %v", err)
 	default:
-		test.Skipf("this is no clone: git ls-files: %v", err)
+		test.Skipf("not a clone: git ls-files: %v", err)
 	}
 	return strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
 }

@@ -64,7 +64,7 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	warnOfSmallThresholds(policy, c, log)
 	armed, why := a.arming.Armed()
 	log.Info("Started agent", "nodeCgroup", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
+		"earlyEviction", c.EarlyEviction.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
 	loop := a.newLoop(policy)
 	a.loop.Store(loop)
 	loop.Run(ctx)
@@ -134,7 +134,7 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesLost: a.lines.Lost})
+		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesDropped: a.lines.Lost})
 	a.node.metrics = a.metrics
 	a.notifier = a.openNotifier()
 	a.state = openState(a.config, a.log)

@@ -21,7 +21,7 @@ type armingState struct {
 	decision atomic.Pointer[armingDecision]
 
 	mu        sync.Mutex // of the fields below
-	inputs    arming.Words
+	inputs    arming.Inputs
 	save      func(arming.Memory)
 	listeners []func() // called after every change; they must not wait
 
@@ -41,7 +41,7 @@ func (s *armingDecision) armed() bool { return s.State == arming.Armed }
 // newArmingState decides by the flag, the file, and the settings of the state file. It calls
 // save with what has to survive a restart.
 func newArmingState(file disarmfile.File, dryRun bool, saved arming.Memory, save func(arming.Memory), log *slog.Logger) *armingState {
-	s := &armingState{file: file, log: log, save: save, inputs: arming.Words{Memory: saved, DryRun: dryRun, File: file.State()}}
+	s := &armingState{file: file, log: log, save: save, inputs: arming.Inputs{Memory: saved, DryRun: dryRun, File: file.State()}}
 	s.decide()
 	return s
 }
@@ -56,7 +56,7 @@ func (s *armingState) Armed() (armed bool, why string) {
 // must not replace a newer one.
 func (s *armingState) Check() (armed bool, why string) {
 	if s.file.State() != s.decision.Load().file {
-		s.update(func(w *arming.Words) { w.File = s.file.State() })
+		s.update(func(w *arming.Inputs) { w.File = s.file.State() })
 	}
 	return s.Armed()
 }
@@ -96,7 +96,7 @@ func (s *armingState) waitArmed(ctx context.Context) (armed bool) {
 func (s *armingState) onChange(f func()) { s.listeners = append(s.listeners, f) }
 
 // update changes the inputs and decides again.
-func (s *armingState) update(change func(*arming.Words)) {
+func (s *armingState) update(change func(*arming.Inputs)) {
 	if !s.apply(change) {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *armingState) update(change func(*arming.Words)) {
 }
 
 // apply changes the inputs, decides and saves; it reports whether the decision is another.
-func (s *armingState) apply(change func(*arming.Words)) bool {
+func (s *armingState) apply(change func(*arming.Inputs)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.inputs)

@@ -26,8 +26,8 @@ func newTestState(file disarmfile.File, dryRun bool) *armingState {
 	return newArmingState(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
 }
 
-// An agent without flags changes nothing until it is armed: by hand, under systemd and from
-// the chart.
+// An agent without flags changes nothing until it is armed. This holds by hand, under systemd
+// and from the chart.
 func TestArmingState_DisarmedByDefault(t *testing.T) {
 	c, err := config.Load("", config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
 	if err != nil {
@@ -37,12 +37,12 @@ func TestArmingState_DisarmedByDefault(t *testing.T) {
 	if armed, why := s.Check(); armed || !strings.Contains(why, "dryRun") {
 		t.Errorf("armed %v: %s", armed, why)
 	}
-	s.update(func(w *arming.Words) {
-		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
+	s.update(func(w *arming.Inputs) {
+		w.Read(arming.Source{Setting: "armed"}, arming.Source{})
 		w.Findings.Known = true
 	})
 	if armed, why := s.Check(); !armed {
-		t.Errorf("not armed by a word: %s", why)
+		t.Errorf("not armed by the setting: %s", why)
 	}
 }
 
@@ -57,17 +57,17 @@ func TestArmingState_FileDisarms(t *testing.T) {
 		armed bool
 	}{
 		{"no directory", func() error { return nil }, true},
-		{"made", func() error { return file.Create("by a test") }, false},
-		{"made again", func() error { return file.Create("by a test") }, false},
-		{"removed", file.Remove, true},
-		{"removed again", file.Remove, true},
-		{"a link to nowhere", func() error { return os.Symlink("/nowhere", string(file)) }, false},
-		{"made over a link", func() error { return file.Create("by a test") }, false},
-		{"the link removed", file.Remove, true},
-		{"a directory", func() error { return os.Mkdir(string(file), 0o700) }, false},
-		{"the directory removed", file.Remove, true},
-		{"no directory any more", func() error { return os.Remove(filepath.Dir(string(file))) }, true},
-		{"a file in its place", func() error { return os.WriteFile(filepath.Dir(string(file)), nil, 0o600) }, false},
+		{"file created", func() error { return file.Create("created by the test") }, false},
+		{"file created again", func() error { return file.Create("created by the test") }, false},
+		{"file removed", file.Remove, true},
+		{"file removed again", file.Remove, true},
+		{"dangling link", func() error { return os.Symlink("/nowhere", string(file)) }, false},
+		{"file created over a link", func() error { return file.Create("created by the test") }, false},
+		{"link removed", file.Remove, true},
+		{"directory in its place", func() error { return os.Mkdir(string(file), 0o700) }, false},
+		{"directory removed", file.Remove, true},
+		{"parent directory removed", func() error { return os.Remove(filepath.Dir(string(file))) }, true},
+		{"file in place of the parent directory", func() error { return os.WriteFile(filepath.Dir(string(file)), nil, 0o600) }, false},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {
@@ -78,7 +78,7 @@ func TestArmingState_FileDisarms(t *testing.T) {
 		}
 	}
 	if changes != 7 {
-		t.Errorf("%d changes were told of, want 7", changes)
+		t.Errorf("%d changes were reported, want 7", changes)
 	}
 	if _, err := os.Stat("/nowhere"); err == nil {
 		t.Error("the link was followed")
@@ -90,10 +90,10 @@ func TestArmingState_FileDisarms(t *testing.T) {
 func TestArmingState_LatestStateOfFileCounts(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	s := newTestState(file, false)
-	var told atomic.Bool
-	s.onChange(func() { told.Store(s.armed()) })
+	var reported atomic.Bool
+	s.onChange(func() { reported.Store(s.armed()) })
 	for round := range 200 {
-		if err := file.Create("by a test"); err != nil {
+		if err := file.Create("created by the test"); err != nil {
 			t.Fatal(err)
 		}
 		s.Check()
@@ -103,48 +103,48 @@ func TestArmingState_LatestStateOfFileCounts(t *testing.T) {
 		s.mu.Lock()
 		var late sync.WaitGroup
 		late.Go(func() { s.Check() })
-		for range 1000 { // mostly long enough for it to look, and to wait
+		for range 1000 { // mostly long enough to check the file and to wait for the lock
 			runtime.Gosched()
 		}
-		err := file.Create("by a test")
+		err := file.Create("created by the test")
 		s.mu.Unlock()
 		late.Wait()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.armed() || told.Load() {
-			t.Fatalf("round %d: the file is there; armed: %v, and told: %v", round, s.armed(), told.Load())
+		if s.armed() || reported.Load() {
+			t.Fatalf("round %d: armed %v, reported %v although the file exists", round, s.armed(), reported.Load())
 		}
 	}
 }
 
 func TestArmingState_SignalWithoutFileDisarms(t *testing.T) {
 	s := newTestState("", false)
-	if err := disarmfile.File("").Create("by a test"); err == nil {
-		t.Error("a file without a name was made")
+	if err := disarmfile.File("").Create("created by the test"); err == nil {
+		t.Error("a file without a name was created")
 	}
-	s.update(func(w *arming.Words) { w.Signaled = true })
+	s.update(func(w *arming.Inputs) { w.Signaled = true })
 	if armed, _ := s.Check(); armed {
-		t.Error("not disarmed")
+		t.Error("not disarmed by the signal")
 	}
 }
 
 // A new file takes effect without a check.
 func TestWatchDisarmFile_FollowsDirectory(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
-	heard := make(chan struct{}, 100)
+	changed := make(chan struct{}, 100)
 	s := newTestState(file, false)
-	s.onChange(func() { heard <- struct{}{} })
+	s.onChange(func() { changed <- struct{}{} })
 	watched := make(chan struct{}, 100)
 	go watchDisarmFile(t.Context(), file, func() {
 		s.Check()
 		watched <- struct{}{}
 	})
-	<-watched // it looks once it is notified
-	if err := file.Create("by a test"); err != nil {
+	<-watched // the first check follows the start of the watch
+	if err := file.Create("created by the test"); err != nil {
 		t.Fatal(err)
 	}
-	<-heard
+	<-changed
 	if s.armed() {
 		t.Error("not disarmed")
 	}
@@ -159,36 +159,36 @@ func TestWatchDisarmFile_FollowsDirectory(t *testing.T) {
 func TestArmingState_SavesSettings(t *testing.T) {
 	var saved arming.Memory
 	s := newArmingState("", true, arming.Memory{}, func(m arming.Memory) { saved = m }, slog.New(slog.DiscardHandler))
-	s.update(func(w *arming.Words) {
-		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
+	s.update(func(w *arming.Inputs) {
+		w.Read(arming.Source{Setting: "armed"}, arming.Source{})
 		w.Findings = arming.Findings{Known: true}
 	})
 	if !s.armed() || !saved.Acted {
 		t.Fatalf("%+v, saved %+v", s.current(), saved)
 	}
 	if next := newArmingState("", true, saved, func(arming.Memory) {}, slog.New(slog.DiscardHandler)); !next.armed() {
-		t.Errorf("a successor that nobody speaks to: %+v", next.current())
+		t.Errorf("successor without inputs: %+v, want armed", next.current())
 	}
 }
 
-func TestArmingState_ConcurrentUse(t *testing.T) {
+func TestArmingState_SafeForConcurrentUse(t *testing.T) {
 	s := newTestState(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
-	var told atomic.Int64
-	s.onChange(func() { told.Add(1) })
-	s.update(func(w *arming.Words) { w.Findings.Known = true })
-	var crew sync.WaitGroup
+	var reported atomic.Int64
+	s.onChange(func() { reported.Add(1) })
+	s.update(func(w *arming.Inputs) { w.Findings.Known = true })
+	var group sync.WaitGroup
 	for range 4 {
-		crew.Go(func() {
+		group.Go(func() {
 			for range 500 {
-				s.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "armed"}, arming.Voice{}) })
-				s.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
+				s.update(func(w *arming.Inputs) { w.Read(arming.Source{Setting: "armed"}, arming.Source{}) })
+				s.update(func(w *arming.Inputs) { w.Read(arming.Source{Setting: "disarmed"}, arming.Source{}) })
 			}
 		})
-		crew.Go(func() {
+		group.Go(func() {
 			for range 500 {
 				now := s.current()
 				if armed, why := s.Check(); why == "" {
-					t.Errorf("armed %v, and nobody knows why", armed)
+					t.Errorf("armed %v without a reason", armed)
 				}
 				select {
 				case <-now.superseded:
@@ -197,9 +197,9 @@ func TestArmingState_ConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	crew.Wait()
-	if s.armed() || told.Load() == 0 {
-		t.Errorf("%+v after %d changes", s.current(), told.Load())
+	group.Wait()
+	if s.armed() || reported.Load() == 0 {
+		t.Errorf("%+v after %d changes", s.current(), reported.Load())
 	}
 }
 
@@ -207,15 +207,15 @@ func TestArmingState_WaitsUntilArmed(t *testing.T) {
 	s := stateWithoutFile(true)
 	begun := make(chan bool)
 	go func() { begun <- s.waitArmed(t.Context()) }()
-	s.update(func(w *arming.Words) { w.DryRun = false })
+	s.update(func(w *arming.Inputs) { w.DryRun = false })
 	if !<-begun {
-		t.Error("armed, and nobody has heard")
+		t.Error("waitArmed returned false after arming")
 	}
 }
 
 // BenchmarkCheck measures the check on the path to a kill.
 func BenchmarkCheck(b *testing.B) {
-	for about, dir := range map[string]string{"there is a directory": b.TempDir(), "there is none": "/nowhere"} {
+	for about, dir := range map[string]string{"directory": b.TempDir(), "no directory": "/nowhere"} {
 		b.Run(about, func(b *testing.B) {
 			s := newTestState(disarmfile.File(filepath.Join(dir, "disarm")), false)
 			b.ReportAllocs()
@@ -226,7 +226,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-func TestCatchDisarmSignal(t *testing.T) {
+func TestCatchDisarmSignal_ReceivesSIGUSR1(t *testing.T) {
 	p := &app{}
 	p.catchDisarmSignal()
 	defer p.closers[0]()
@@ -236,6 +236,6 @@ func TestCatchDisarmSignal(t *testing.T) {
 	select {
 	case <-p.disarmSignals:
 	case <-time.After(10 * time.Second):
-		t.Fatal("not heard")
+		t.Fatal("the signal was not received")
 	}
 }

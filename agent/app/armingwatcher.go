@@ -95,7 +95,7 @@ func (a *app) watchSignals(ctx context.Context) {
 		case <-a.disarmSignals:
 			if err := a.arming.file.Create("by SIGUSR1"); err != nil {
 				a.log.Error("Disarmed by a signal, but only until a restart: cannot create the disarm file", "error", err)
-				a.arming.update(func(w *arming.Words) { w.Signaled = true })
+				a.arming.update(func(w *arming.Inputs) { w.Signaled = true })
 			}
 			a.arming.Check()
 		}
@@ -125,20 +125,20 @@ func (a *app) watchCluster(ctx context.Context) {
 // ones hold.
 func (a *app) readCluster() {
 	var changed bool
-	a.arming.update(func(w *arming.Words) {
+	a.arming.update(func(w *arming.Inputs) {
 		all, node := w.All, w.Node
 		if a.configMap != nil && a.configMap.Synced() {
 			data := a.configMap.Data()
-			all = arming.Voice{Word: data[arming.KeyAll], Accepted: data[arming.KeyAccept]}
+			all = arming.Source{Setting: data[arming.KeyAll], Accepted: data[arming.KeyAccept]}
 		}
 		if a.apiNode.Synced() {
-			node = arming.Voice{}
+			node = arming.Source{}
 			if object := a.apiNode.Object(); object != nil {
-				node = arming.Voice{Word: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
+				node = arming.Source{Setting: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
 			}
 		}
 		changed = all != w.All || node != w.Node
-		w.Hear(all, node)
+		w.Read(all, node)
 	})
 	if changed {
 		select {
@@ -166,7 +166,7 @@ func (a *app) examine(ctx context.Context) {
 		if found, err := a.findings(ctx, n%rightsEvery == 0); err != nil {
 			a.log.Error("Failed to examine the node, using the previous findings", "error", err)
 		} else {
-			a.arming.update(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
+			a.arming.update(func(w *arming.Inputs) { w.Findings = arming.Findings{Known: true, Errors: found} })
 		}
 		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
 			pause = examinePeriod

@@ -50,7 +50,7 @@ func (a *app) withdrawn(ctx context.Context, now *armingDecision) bool {
 	case now.State == arming.CleaningUp:
 		return a.cleanUp(ctx)
 	}
-	a.arming.update(func(w *arming.Words) { w.Acted = w.Acted && w.Decide().State == arming.Armed })
+	a.arming.update(func(w *arming.Inputs) { w.Acted = w.Acted && w.Decide().State == arming.Armed })
 	return true
 }
 
@@ -66,7 +66,7 @@ func (a *app) cleanUp(ctx context.Context) bool {
 	if a.logCleanupFault(err); err != nil {
 		return false
 	}
-	a.arming.update(func(w *arming.Words) {
+	a.arming.update(func(w *arming.Inputs) {
 		if w.File = a.arming.file.State(); w.Decide().State == arming.CleaningUp {
 			w.CleanedUp, w.Acted = true, false
 		}
@@ -97,7 +97,7 @@ func (a *app) cleanUpIfUninstalled() {
 	if !a.uninstalled(ctx) {
 		return
 	}
-	a.arming.update(func(w *arming.Words) { w.Departing = true })
+	a.arming.update(func(w *arming.Inputs) { w.Departing = true })
 	for now := a.arming.current(); now.Reason != arming.CleanedUp; now = a.arming.current() {
 		select {
 		case <-now.superseded:

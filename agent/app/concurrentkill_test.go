@@ -22,26 +22,26 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// manyProcesses is a node whose only pod has 16,001 processes. It counts observations of
-// memory from the first kill until the memory is free.
+// manyProcesses is a node with one pod of 16,001 processes. It counts observations of memory
+// from the first kill until the memory is free.
 type manyProcesses struct {
 	*node
 	killing, over bool // set and read by the loop and the thread that it waits for
 	begun, last   time.Time
-	looks         int
+	checks        int
 	processes     int           // signalled when the call returned
-	took, whole   time.Duration // of the call, and until the memory is back
-	longest       time.Duration // between two looks
-	settled       chan struct{}
+	took, whole   time.Duration // of the call, and until the memory is free
+	maxGap        time.Duration // between two checks
+	reclaimed     chan struct{}
 }
 
 // Observe implements agent.Observer.
 func (c *manyProcesses) Observe(into *signals.Observations, kind signals.Kind) {
-	c.stats.Look(kind, time.Now(), into)
+	c.stats.Observe(kind, time.Now(), into)
 	if c.killing {
 		now := time.Now()
-		c.longest, c.last = max(c.longest, now.Sub(c.last)), now
-		c.looks++
+		c.maxGap, c.last = max(c.maxGap, now.Sub(c.last)), now
+		c.checks++
 	}
 }
 
@@ -56,13 +56,13 @@ type timedVictim struct {
 	c *manyProcesses
 }
 
-func (v *timedVictim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
 	first := v.c.begun.IsZero()
 	if first {
 		v.c.begun = time.Now()
 		v.c.last, v.c.killing = v.c.begun, true
 	}
-	killed, err := v.Victim.Immediate(ctx, telling, waiting, wait)
+	killed, err := v.Victim.Immediate(ctx, reporting, waiting, wait)
 	if first {
 		v.c.processes, v.c.took = killed.Processes, time.Since(v.c.begun)
 	}
@@ -73,7 +73,7 @@ func (v *timedVictim) Immediate(ctx, telling, waiting context.Context, wait time
 func (c *manyProcesses) Report(d *agent.Decision) {
 	if d.Decision == agent.ReclaimDone && !c.over {
 		c.killing, c.over, c.whole = false, true, time.Since(c.begun)
-		close(c.settled)
+		close(c.reclaimed)
 	}
 }
 
@@ -100,17 +100,17 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); a.Run(ctx) }()
-	<-c.settled
+	<-c.reclaimed
 	end()
 	<-ended
-	t.Logf("%d processes signalled in %s, memory back after %s, %d looks meanwhile, the longest gap %s", c.processes, c.took, c.whole, c.looks, c.longest)
+	t.Logf("%d processes signalled in %s, memory free after %s, %d checks meanwhile, the longest gap %s", c.processes, c.took, c.whole, c.checks, c.maxGap)
 	if c.processes == 0 {
-		t.Error("nothing was killed")
+		t.Error("no process was killed")
 	}
-	// One is due every 5 ms during the call and every 20 ms after it. A thread without a
-	// real-time class makes one in a hundred.
-	if due := int(c.whole / (4 * eviction.MinInterval)); c.looks < due/2 {
-		t.Errorf("%d looks during a kill of %s, at least %d were due", c.looks, c.whole, due)
+	// One check is due every 5 ms during the call and every 20 ms after it. A thread without a
+	// real-time class executes one in a hundred.
+	if due := int(c.whole / (4 * eviction.MinInterval)); c.checks < due/2 {
+		t.Errorf("%d checks during a kill of %s, want at least half of %d", c.checks, c.whole, due)
 	}
 }
 
@@ -123,7 +123,7 @@ func newManyProcesses(t *testing.T) *manyProcesses {
 		t.Fatal(err)
 	}
 	if h.Version == cgroup.V2 {
-		t.Skip("v2 ends all processes in one system call")
+		t.Skip("cgroup v2 kills all processes in one system call")
 	}
 	shared := h.Dir("cpu", fmt.Sprintf("/plimsoll-crowd-%d", os.Getpid()))
 	if err := os.Mkdir(shared, 0o755); err != nil {
@@ -165,5 +165,5 @@ func newManyProcesses(t *testing.T) *manyProcesses {
 	t.Cleanup(n.close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), stateWithoutFile(false), &evict.Evictor{}
-	return &manyProcesses{node: n, settled: make(chan struct{})}
+	return &manyProcesses{node: n, reclaimed: make(chan struct{})}
 }

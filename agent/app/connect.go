@@ -92,7 +92,7 @@ func (a *app) watchRuntime(ctx context.Context) {
 // value, the cgroups are read. Returns an error if the source can not be opened.
 func (a *app) openProvider() (err error) {
 	c := a.config
-	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryCapacity(c), Otherwise: a.node.cgroups}
+	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryCapacity(c), Fallback: a.node.cgroups}
 	switch c.StatsProvider {
 	case "cri":
 		if a.runtime == nil {

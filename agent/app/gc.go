@@ -45,7 +45,7 @@ func (a *app) openGC(ctx context.Context) {
 	a.group.Go(func() { a.garbage.run(ctx) })
 }
 
-func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, reporter gc.Teller, log *slog.Logger) *gc.Collector {
+func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, reporter gc.Reporter, log *slog.Logger) *gc.Collector {
 	return gc.New(imageKeepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
 		return n.disks.Available(signals.Imagefs)
 	}, owners, reporter, log, gc.Options{
@@ -93,14 +93,14 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Garbage, eno
 	if !g.enabled() {
 		return nil, false
 	}
-	relief := g.collector.Relieve(ctx, what, func() bool {
+	result := g.collector.Free(ctx, what, func() bool {
 		var now signals.Observations
 		g.node.disks.Observe(&now)
 		return enough(&now)
 	})
-	g.log.Info("Collected garbage", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
-		"freedBytes", relief.FreedBytes, "enough", relief.Enough, "error", relief.Err)
-	return relief.Ran, relief.Enough
+	g.log.Info("Collected garbage", "containers", result.Containers, "sandboxes", result.Sandboxes, "images", result.Images,
+		"freedBytes", result.FreedBytes, "enough", result.Enough, "error", result.Err)
+	return result.Ran, result.Enough
 }
 
 // measure measures the disk usage of pods.
@@ -211,7 +211,7 @@ func (noOwners) Pod(string) gc.PodState { return gc.Active }
 
 func (noOwners) Complete() bool { return false }
 
-// gcReporter implements gc.Teller by metrics and events.
+// gcReporter implements gc.Reporter by metrics and events.
 type gcReporter struct {
 	metrics *metrics.Metrics
 	event   func(reason, message string)

@@ -24,7 +24,7 @@ import (
 
 // A countingRuntime counts requests to stop or remove something.
 type countingRuntime struct {
-	gc.Runtime // nil: nothing else is asked
+	gc.Runtime // nil: no other method is called
 	removed    int
 }
 
@@ -53,7 +53,7 @@ func (r *countingRuntime) ContainerStatus(context.Context, string) (cri.Containe
 	return cri.ContainerStatus{}, nil
 }
 
-// The file is found right before the act.
+// The file is checked right before each removal.
 func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	inner := &countingRuntime{}
@@ -68,10 +68,10 @@ func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 	}
 	for i, act := range acts {
 		if err := act(); err != nil || inner.removed != i+1 {
-			t.Errorf("armed: %v, %d done", err, inner.removed)
+			t.Errorf("armed: %v, %d calls", err, inner.removed)
 		}
 	}
-	if err := file.Create("by a test"); err != nil {
+	if err := file.Create("created by the test"); err != nil {
 		t.Fatal(err)
 	}
 	for _, act := range acts {
@@ -80,9 +80,9 @@ func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 		}
 	}
 	if inner.removed != len(acts) {
-		t.Errorf("%d done, %d of them disarmed", inner.removed, inner.removed-len(acts))
+		t.Errorf("%d calls, %d of them while disarmed", inner.removed, inner.removed-len(acts))
 	}
-	v := &victim{mayAct: g.arming.mayAct, killer: &kill.Killer{}} // a killer that was not made kills by a panic
+	v := &victim{mayAct: g.arming.mayAct, killer: &kill.Killer{}} // a kill by this zero Killer panics
 	if ended, err := v.Kill(t.Context()); !errors.Is(err, agent.ErrDisarmed) || ended != (evict.Ended{}) {
 		t.Errorf("%+v, %v", ended, err)
 	}
@@ -91,7 +91,7 @@ func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 	}
 }
 
-// The kubelet is detected once a minute, a setting takes effect at once.
+// The kubelet is detected once a minute. A setting is effective at once.
 func TestGarbageCollector_StopsWhenDisarmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config.NewAgent()
@@ -100,19 +100,19 @@ func TestGarbageCollector_StopsWhenDisarmed(t *testing.T) {
 		collecting := &garbageCollector{arming: stateWithoutFile(false), kubelet: &kubeletDetector{config: c, log: log}, log: log}
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() {
-			collecting.arming.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
+			collecting.arming.update(func(w *arming.Inputs) { w.Read(arming.Source{Setting: "disarmed"}, arming.Source{}) })
 		})
 		if !collecting.awaitEnabled(t.Context(), true) || time.Since(begun) > 0 {
-			t.Errorf("begun after %s", time.Since(begun))
+			t.Errorf("enabled after %s, want at once", time.Since(begun))
 		}
 		if !collecting.awaitEnabled(t.Context(), false) || time.Since(begun) != time.Second {
-			t.Errorf("ended after %s", time.Since(begun))
+			t.Errorf("disabled after %s, want 1s", time.Since(begun))
 		}
 	})
 }
 
-// A runtimeWithSandboxes has two images that no container names. One is the image of its
-// sandboxes: by its configuration, by the sandboxes, or not known.
+// A runtimeWithSandboxes has two images without a container. One is the image of its
+// sandboxes: by its configuration, by the sandboxes, or unknown.
 type runtimeWithSandboxes struct {
 	*countingRuntime
 	configured string
@@ -163,10 +163,10 @@ func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 		runtime *runtimeWithSandboxes
 		gone    []string
 	}{
-		"by the configuration": {&runtimeWithSandboxes{configured: "registry.k8s.io/pause:3.10"}, []string{"sha256:old"}},
-		"by a sandbox":         {&runtimeWithSandboxes{sandboxes: map[string]string{"a": "sha256:pause", "b": ""}}, []string{"sha256:old"}},
-		"no answer":            {&runtimeWithSandboxes{fault: errors.New("no answer")}, nil},
-		"unknown":              {&runtimeWithSandboxes{}, []string{"sha256:old", "sha256:pause"}},
+		"image from configuration": {&runtimeWithSandboxes{configured: "registry.k8s.io/pause:3.10"}, []string{"sha256:old"}},
+		"image from sandbox":       {&runtimeWithSandboxes{sandboxes: map[string]string{"a": "sha256:pause", "b": ""}}, []string{"sha256:old"}},
+		"no answer":                {&runtimeWithSandboxes{fault: errors.New("no answer")}, nil},
+		"image unknown":            {&runtimeWithSandboxes{}, []string{"sha256:old", "sha256:pause"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.runtime.countingRuntime = &countingRuntime{}
@@ -178,13 +178,13 @@ func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 2 {
-				collector.Relieve(ctx, []signals.Garbage{signals.UnusedImages}, func() bool { return false })
+				collector.Free(ctx, []signals.Garbage{signals.UnusedImages}, func() bool { return false })
 			}
 			if slices.Sort(c.runtime.gone); !slices.Equal(c.runtime.gone, c.gone) {
 				t.Errorf("removed %v, want %v", c.runtime.gone, c.gone)
 			}
 			if c.runtime.asked > len(c.runtime.sandboxes) {
-				t.Errorf("%d sandboxes were asked about %d times", len(c.runtime.sandboxes), c.runtime.asked)
+				t.Errorf("%d sandboxes were queried %d times", len(c.runtime.sandboxes), c.runtime.asked)
 			}
 		})
 	}

@@ -13,8 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/gc"
 )
 
-// Only one program collects garbage: a kubelet may appear and disappear while the agent
-// runs.
+// Only one program collects garbage, while a kubelet may appear and disappear.
 func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime, log := &listCounter{}, slog.New(slog.DiscardHandler)
@@ -29,36 +28,36 @@ func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
 			return runtime.lists.Load() - before
 		}
 		if lists() == 0 {
-			t.Error("nobody collects")
+			t.Error("no collection without a kubelet")
 		}
 		c.kubelet.file.Store(true)
 		<-time.After(2 * kubeletPeriod)
 		synctest.Wait()
 		if n := lists(); n != 0 {
-			t.Errorf("%d rounds beside a kubelet", n)
+			t.Errorf("%d collections beside a kubelet", n)
 		}
 		c.kubelet.file.Store(false)
 		if lists() == 0 {
-			t.Error("nobody collects after the kubelet has gone")
+			t.Error("no collection after the kubelet disappeared")
 		}
 		stop()
-		synctest.Wait() // and ends
+		synctest.Wait() // run has ended
 	})
 }
 
 // An unreadable configuration is not used, but shows that there is a kubelet, which collects
 // garbage and enforces limits.
-func TestKubeletDetector_UnreadableConfigurationIsPresent(t *testing.T) {
+func TestKubeletDetector_UnreadableConfigurationCounts(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
 	log := slog.New(slog.DiscardHandler)
 	if n := detectKubelet(c, nil, func(string) {}, log); !n.leavesGC() || !n.leavesLimits() {
-		t.Error("without a kubelet nobody collects, or enforces limits")
+		t.Error("without a kubelet, the agent does not collect garbage or enforce limits")
 	}
 	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if n := detectKubelet(c, nil, func(string) {}, log); n.leavesGC() || n.leavesLimits() {
-		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.leavesGC(), n.leavesLimits())
+		t.Errorf("beside a kubelet: the agent collects garbage %t, enforces limits %t", n.leavesGC(), n.leavesLimits())
 	}
 }

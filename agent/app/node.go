@@ -71,7 +71,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	n.cgroups = stats.OpenPodsAt(n.hierarchy, n.places)
-	observed.Among(n.cgroups)
+	observed.SetPods(n.cgroups)
 	n.provider = n.cgroups
 	n.findPods(c.KubeletCgroupRoot)
 	return n, nil
@@ -106,14 +106,14 @@ const slowCheck = eviction.MinInterval / 2
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	begun := time.Now()
-	n.stats.Look(kind, begun, into)
+	n.stats.Observe(kind, begun, into)
 	if time.Since(begun) > slowCheck { // it waited in between: the time of the observation is not known well
-		n.stats.Look(signals.Early, time.Now(), into)
+		n.stats.Observe(signals.Early, time.Now(), into)
 	}
 	if kind == signals.Periodic {
 		n.disks.Observe(into)
 	}
-	n.metrics.Look(kind, time.Since(begun))
+	n.metrics.Check(kind, time.Since(begun))
 	n.metrics.Observed(into)
 }
 

@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// Cgroups are read before an eviction whatever measures pods: the check that confirms it
-// needs recent counters.
+// Cgroups are read before an eviction with any stats provider: the confirming check needs
+// recent counters.
 func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
 	pod := h.Dir("memory", "/kubepods/podab")
@@ -35,7 +35,7 @@ func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if n.cgroups.Err() == nil {
-		t.Error("a memory.stat without lines was not read")
+		t.Error("the invalid memory.stat was not read")
 	}
 }
 
@@ -64,13 +64,13 @@ func newNodeV1(t *testing.T) *sandbox.Node {
 		t.Fatal(err)
 	}
 	if h.Version != cgroup.V1 {
-		t.Skip("v2 ends a pod without pids.max")
+		t.Skip("cgroup v2 kills a pod without pids.max")
 	}
 	return sandbox.Make(t, "restore", 64<<20)
 }
 
-// An interruptedKill is the directory, in the pids tree, of a pod whose kill was interrupted
-// by the end of the agent.
+// An interruptedKill is the directory, in the pids tree, of a pod with a kill that the end of
+// the agent interrupted.
 type interruptedKill string
 
 func (dir interruptedKill) interrupt(t *testing.T) {

@@ -54,9 +54,9 @@ func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Cho
 		if saved != nil {
 			saved.Save(podsSection, podsToSave(a.Active()))
 		}
-		for _, look := range []*func(){a.onChange.Load(), a.onSandboxChange.Load()} {
-			if look != nil {
-				(*look)()
+		for _, handler := range []*func(){a.onChange.Load(), a.onSandboxChange.Load()} {
+			if handler != nil {
+				(*handler)()
 			}
 		}
 	})

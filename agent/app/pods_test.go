@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-func TestPodsToSave_LeavesRoomForAllOtherPods(t *testing.T) {
+func TestPodsToSave_BoundsPartsPerPod(t *testing.T) {
 	var active []signals.Pod
 	for i := range 500 {
 		pod := signals.Pod{UID: fmt.Sprint("uid-", i), Name: fmt.Sprint("p", i)}
@@ -28,7 +28,7 @@ func TestPodsToSave_LeavesRoomForAllOtherPods(t *testing.T) {
 	saved := podsToSave(active)
 	text, err := json.Marshal(saved)
 	if err != nil || len(text) > 4<<20 {
-		t.Errorf("%d bytes, %v: the state file is not read again beyond 8 MiB", len(text), err)
+		t.Errorf("%d bytes, %v, want at most 4 MiB: a state file above 8 MiB is not read", len(text), err)
 	}
 	if len(saved) != 500 || len(saved[499].Volumes) != 10 || len(active[0].Volumes) != 250 {
 		t.Errorf("%d pods are saved", len(saved))
@@ -42,14 +42,14 @@ func TestPodsToSave_LeavesRoomForAllOtherPods(t *testing.T) {
 func TestOwnPod_ByEnvironmentOrCgroup(t *testing.T) {
 	const uid = "1b2c3d4e-0000-4000-8000-000000000001"
 	for name, tc := range map[string]struct{ given, cgroups, want string }{
-		"given":              {uid, "0::/kubepods/poda-b\n", uid},
-		"by cgroupfs, v1":    {"", "12:memory:/kubepods/burstable/pod" + uid + "/0123\n11:pids:/x\n", uid},
-		"by systemd, v2":     {"", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_0000_4000_8000_000000000001.slice/cri-containerd-0123.scope\n", uid},
-		"in a namespace":     {"", "0::/\n", ""},
-		"outside of pods":    {"", "0::/system.slice/plimsoll-agent.service\n", ""},
-		"named like a pod":   {"", "0::/podman/0123\n", ""},
-		"no list":            {"", "", ""},
-		"an empty given one": {" ", "0::/\n", ""},
+		"environment":       {uid, "0::/kubepods/poda-b\n", uid},
+		"cgroupfs, v1":      {"", "12:memory:/kubepods/burstable/pod" + uid + "/0123\n11:pids:/x\n", uid},
+		"systemd, v2":       {"", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_0000_4000_8000_000000000001.slice/cri-containerd-0123.scope\n", uid},
+		"cgroup namespace":  {"", "0::/\n", ""},
+		"outside of pods":   {"", "0::/system.slice/plimsoll-agent.service\n", ""},
+		"name like a pod's": {"", "0::/podman/0123\n", ""},
+		"empty file":        {"", "", ""},
+		"blank environment": {" ", "0::/\n", ""},
 	} {
 		file := filepath.Join(t.TempDir(), "cgroup")
 		if err := os.WriteFile(file, []byte(tc.cgroups), 0o600); err != nil {
@@ -60,6 +60,6 @@ func TestOwnPod_ByEnvironmentOrCgroup(t *testing.T) {
 		}
 	}
 	if got := ownPod("", filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("without a list: %q", got)
+		t.Errorf("without a file: %q", got)
 	}
 }

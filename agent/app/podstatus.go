@@ -17,7 +17,7 @@ import (
 )
 
 // statusesSection is the section of the state file with pending pod statuses and events.
-const statusesSection = "debts"
+const statusesSection = "pendingStatuses"
 
 // openEvictor prepares reports of pod statuses and requests of soft evictions. Returns an
 // error if the way of soft evictions is unknown.
@@ -33,37 +33,37 @@ func (a *app) openEvictor(ctx context.Context) error {
 	if a.runtime != nil {
 		options.Running = running(a.runtime)
 	}
-	teller := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(debts []podstatus.PendingStatus) {
-		a.metrics.StatusDebts(len(debts))
+	reporter := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(pending []podstatus.PendingStatus) {
+		a.metrics.PendingStatuses(len(pending))
 		if a.state != nil {
-			a.state.Save(statusesSection, debts)
+			a.state.Save(statusesSection, pending)
 		}
 	}, options)
-	l, requests, err := newEvictor(a.api, a.config.SoftEviction, teller, a.apiPods, a.metrics, a.log)
+	l, requests, err := newEvictor(a.api, a.config.SoftEviction, reporter, a.apiPods, a.metrics, a.log)
 	if err != nil {
 		return err
 	}
 	requests.arming, a.softEvictions = a.arming, requests
 	a.node.evictor = l
-	a.group.Go(func() { teller.Run(ctx, previous) })
-	look := func() {
-		teller.Look(a.apiPods.Get)
-		teller.Repair(a.apiPods.Unexplained(), a.apiPods.Has)
+	a.group.Go(func() { reporter.Run(ctx, previous) })
+	update := func() {
+		reporter.Check(a.apiPods.Get)
+		reporter.Repair(a.apiPods.Unexplained(), a.apiPods.Has)
 	}
-	a.apiPods.onChange.Store(&look)
-	look() // the pods may have come before
+	a.apiPods.onChange.Store(&update)
+	update() // the pods may have come before
 	a.group.Go(func() { requests.run(ctx) })
 	return nil
 }
 
 // newEvictor returns the evictor of pods that come from the API server.
-func newEvictor(c *client.Connection, way string, teller *podstatus.Reporter, pods *apiPods, m *metrics.Metrics, log *slog.Logger) (*evict.Evictor, *softEvictions, error) {
+func newEvictor(c *client.Connection, way string, reporter *podstatus.Reporter, pods *apiPods, m *metrics.Metrics, log *slog.Logger) (*evict.Evictor, *softEvictions, error) {
 	soft, err := podstatus.NewSoft(way, c.Urgent())
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
-	return &evict.Evictor{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
+	return &evict.Evictor{Status: &statusReporter{reporter, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
 }
 
 // A statusReporter implements evict.Status by patches of pod statuses.

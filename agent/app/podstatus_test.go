@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// marks is a way of soft evictions that stores the pods with a request.
+// marks implements podstatus.Soft and stores the pods with a request.
 type marks map[string]bool
 
 func (m marks) Request(_ context.Context, n podstatus.Notice, _ int64) (podstatus.Answer, error) {
@@ -27,7 +27,7 @@ func (m marks) Withdraw(_ context.Context, n podstatus.Notice) error {
 	return nil
 }
 
-func TestSoftEvictions_EndWithTheirPodOrAreWithdrawn(t *testing.T) {
+func TestSoftEvictions_ForgottenWithPodOrWithdrawn(t *testing.T) {
 	set := marks{}
 	r := &softEvictions{soft: set, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
 		metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), log: slog.New(slog.DiscardHandler), outstanding: map[string]podstatus.Notice{}}
@@ -39,9 +39,9 @@ func TestSoftEvictions_EndWithTheirPodOrAreWithdrawn(t *testing.T) {
 		}
 	}
 	if r.forgetEnded([]signals.Pod{running}); len(r.outstanding) != 1 || !set["a-1"] {
-		t.Errorf("outstanding %v, want the pod that runs", r.outstanding)
+		t.Errorf("outstanding %v, want the running pod", r.outstanding)
 	}
 	if !r.withdrawAll(t.Context()) || set["a-2"] {
-		t.Errorf("%v after all requests were withdrawn", set)
+		t.Errorf("%v after withdrawAll, want none", set)
 	}
 }

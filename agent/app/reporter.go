@@ -86,7 +86,7 @@ func (r *reporter) record(o *agent.Outcome) {
 	case e == nil:
 		return
 	case o.DryRun:
-		r.metrics.Rehearsed(e.Cause)
+		r.metrics.DryRun(e.Cause)
 		return
 	}
 	s, err := signals.Parse(e.Cause)
@@ -154,10 +154,10 @@ func (r *reporter) Report(d *agent.Decision) {
 			if since := r.crossed[s]; !since.IsZero() {
 				toSignal += d.Time.Sub(since)
 			}
-			r.metrics.CrossingToKill(toSignal)
+			r.metrics.ThresholdToKill(toSignal)
 		}
 		if !d.ProcessesRemain {
-			r.metrics.DecisionToDead(time.Duration(*d.ExitTime * float64(time.Millisecond)))
+			r.metrics.DecisionToExit(time.Duration(*d.ExitTime * float64(time.Millisecond)))
 		}
 	case d.Decision == agent.Terminated && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
@@ -216,9 +216,9 @@ func (a *app) openReporter(ctx context.Context) error {
 // reportLimited counts evictions that the limiter blocks, and creates an event if evictions
 // are ineffective.
 func (r *reporter) reportLimited(d *agent.Decision) {
-	r.metrics.EvictionsHeld(d.LimitedBy)
+	r.metrics.EvictionsLimited(d.LimitedBy)
 	if d.Decision == agent.Ineffective && r.events != nil && r.arming.armed() {
-		r.events.Futile(d.Reason + consumersText(d.MemoryConsumers))
+		r.events.Ineffective(d.Reason + consumersText(d.MemoryConsumers))
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // A listCounter counts lists of sandboxes, with which the removal of a pod begins.
 type listCounter struct {
-	gc.Runtime // nil: nothing else is asked
+	gc.Runtime // nil: no other method is called
 	lists      atomic.Int64
 }
 
@@ -33,8 +33,8 @@ func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { ret
 
 func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
 
-// A soft eviction for a full disk keeps grace period and budget: the layers are removed when
-// the pod has ended.
+// A soft eviction for a full disk respects grace period and budget: the layers are removed
+// when the pod has ended.
 func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 	for _, tc := range []struct {
 		about string
@@ -42,11 +42,11 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 		ends  *agent.Decision
 		want  int64
 	}{
-		{"at once", true, nil, 1},
-		{"asked to end", false, nil, 0},
-		{"taken back", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
-		{"could not be ended", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.PodReason{{}}}, 0},
-		{"ended softly", false, &agent.Decision{Decision: agent.Terminated}, 1},
+		{"hard", true, nil, 1},
+		{"soft, requested", false, nil, 0},
+		{"soft, withdrawn", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
+		{"soft, failed", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.PodReason{{}}}, 0},
+		{"soft, ended", false, &agent.Decision{Decision: agent.Terminated}, 1},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

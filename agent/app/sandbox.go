@@ -81,11 +81,11 @@ func (s *sandboxes) has(uid, name string) bool {
 	return of != nil && uid != "" && (*of)[name] == uid
 }
 
-// sparedDirectories returns the directories of a pod that a kill spares: its sandboxes, and
+// exemptDirectories returns the directories of a pod that a kill leaves alone: its sandboxes, and
 // processes by which a runtime watches containers.
-func (n *node) sparedDirectories(uid string, directories []cgroup.Container) (names []string) {
+func (n *node) exemptDirectories(uid string, directories []cgroup.Container) (names []string) {
 	for _, d := range directories {
-		if d.Watches() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= maxSandboxMemory {
+		if d.IsMonitor() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= maxSandboxMemory {
 			names = append(names, path.Base(d.Path))
 		}
 	}

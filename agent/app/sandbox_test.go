@@ -33,8 +33,8 @@ func withSandboxes(found ...cri.Sandbox) *node {
 	return n
 }
 
-// Only sandboxes that the runtime lists now are spared, regardless of the pod's status.
-func TestSparedDirectories_SandboxOfRuntimeOnly(t *testing.T) {
+// Only sandboxes in the runtime's current list are exempt, regardless of the pod's status.
+func TestExemptDirectories_SandboxOfRuntimeOnly(t *testing.T) {
 	n := withSandboxes(cri.Sandbox{ID: "s", UID: sandboxedUID, Ready: true}, cri.Sandbox{ID: "other", UID: "another"}, cri.Sandbox{ID: "none"})
 	for name, c := range map[string]struct {
 		found []cgroup.Container
@@ -43,26 +43,26 @@ func TestSparedDirectories_SandboxOfRuntimeOnly(t *testing.T) {
 		"containerd":                       {directories("cri-containerd-", "1", "s", "2"), []string{"cri-containerd-s.scope"}},
 		"CRI-O":                            {directories("crio-", "1", "s"), []string{"crio-s.scope"}},
 		"CRI-O without infra, as reported": {directories("crio-", "1", "2"), nil},
-		"the same, a sidecar restarted":    {directories("crio-", "1", "2b"), nil},
-		"the same, all but one ended":      {directories("crio-", "2b"), nil},
-		"another pod's":                    {directories("cri-containerd-", "1", "other", "none"), nil},
-		"what watches containers":          {[]cgroup.Container{{Name: "conmon-9", Path: "/k/p/crio-conmon-9.scope"}}, []string{"crio-conmon-9.scope"}},
+		"CRI-O, a sidecar restarted":       {directories("crio-", "1", "2b"), nil},
+		"CRI-O, all but one ended":         {directories("crio-", "2b"), nil},
+		"sandbox of another pod":           {directories("cri-containerd-", "1", "other", "none"), nil},
+		"conmon":                           {[]cgroup.Container{{Name: "conmon-9", Path: "/k/p/crio-conmon-9.scope"}}, []string{"crio-conmon-9.scope"}},
 	} {
 		for range 2 {
-			if got := n.sparedDirectories(sandboxedUID, c.found); !slices.Equal(got, c.want) {
+			if got := n.exemptDirectories(sandboxedUID, c.found); !slices.Equal(got, c.want) {
 				t.Errorf("%s: %q, want %q", name, got, c.want)
 			}
 		}
 	}
-	if got := withSandboxes().sparedDirectories(sandboxedUID, directories("cri-containerd-", "1", "s")); got != nil {
-		t.Errorf("%q, of which nothing is known", got)
+	if got := withSandboxes().exemptDirectories(sandboxedUID, directories("cri-containerd-", "1", "s")); got != nil {
+		t.Errorf("%q are exempt without a list of sandboxes", got)
 	}
 }
 
 // A sandbox that holds the containers' memory, such as a kernel in user space, is not
-// spared: nothing would be freed.
-func TestSparedDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
-	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, maxSandboxMemory + 1: false} {
+// exempt: no memory would be freed.
+func TestExemptDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
+	for memory, exempt := range map[signals.Bytes]bool{1 << 20: true, maxSandboxMemory + 1: false} {
 		h := cgroup.At(cgroup.V2, t.TempDir())
 		for _, place := range []string{"", "/s", "/1"} {
 			dir := h.Dir("memory", "/kubepods/pod"+sandboxedUID+place)
@@ -81,14 +81,14 @@ func TestSparedDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
 		defer n.cgroups.Close()
 		n.cgroups.MeasureMemory([]signals.Pod{{UID: sandboxedUID}}, nil)
 		found, _ := n.cgroups.Cgroup(sandboxedUID)
-		if got := n.sparedDirectories(sandboxedUID, found.Containers); (len(got) == 1) != spared {
-			t.Errorf("of %d bytes: %q", memory, got)
+		if got := n.exemptDirectories(sandboxedUID, found.Containers); (len(got) == 1) != exempt {
+			t.Errorf("sandbox of %d bytes: exempt %q", memory, got)
 		}
 	}
 }
 
 // The list is read again beside the loop. A sandbox that is no longer listed is no longer
-// spared, and a runtime that does not answer changes nothing.
+// exempt. A failed request changes nothing.
 func TestSandboxes_FollowRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := [][]cri.Sandbox{{{ID: "s", UID: "u"}}, nil, {{ID: "s2", UID: "u"}}}
@@ -107,7 +107,7 @@ func TestSandboxes_FollowRuntime(t *testing.T) {
 			synctest.Wait()
 			for _, id := range []string{"s", "s2"} {
 				if n.sandboxes.has("u", id) != (id == want) {
-					t.Errorf("after %d answers %s is spared: %t", i+1, id, id != want)
+					t.Errorf("after %d answers: %s is exempt: %t", i+1, id, id != want)
 				}
 			}
 			<-time.After(sandboxesPeriod)
@@ -116,18 +116,18 @@ func TestSandboxes_FollowRuntime(t *testing.T) {
 		before := asked
 		n.sandboxes.renew()
 		if <-time.After(2 * sandboxesMinInterval); asked != before+1 {
-			t.Errorf("asked %d times after pods have changed", asked-before)
+			t.Errorf("%d requests after a change of pods, want 1", asked-before)
 		}
 	})
 }
 
-func TestSandboxes_Bounded(t *testing.T) {
+func TestSandboxes_AreBounded(t *testing.T) {
 	many := make([]cri.Sandbox, 2*maxSandboxes)
 	for i := range many {
 		many[i] = cri.Sandbox{ID: fmt.Sprint(i), UID: "u"}
 	}
 	var s sandboxes
 	if s.set(many); len(*s.of.Load()) != maxSandboxes {
-		t.Errorf("%d are kept", len(*s.of.Load()))
+		t.Errorf("%d sandboxes stored", len(*s.of.Load()))
 	}
 }

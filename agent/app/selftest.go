@@ -38,20 +38,20 @@ func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 		{What: "reading the number of PIDs", Try: n.canObserve(signals.PIDAvailable),
 			Loss: "PID pressure is not seen", Remedy: "mount the host's /proc and give its place with --proc-root"},
 		{What: "locking the agent's memory", Try: func(context.Context) error { return agent.LockMemory() },
-			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
+			Loss: "a check may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
 		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
 		{What: "having a processor in time", Try: a.takeThread,
-			Loss: "a look or a kill may come late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
+			Loss: "a check or a kill may be late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
 		{What: "knowing the node's pods", Try: func(context.Context) error { return a.podsKnown() },
-			Loss: "what is not known is not evicted", Remedy: "as the error says"},
+			Loss: "an unknown pod is never evicted", Remedy: "see the error"},
 	}
 	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signals.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
 	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
-		Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
+		Loss: "some pods cannot be killed, or only slowly", Remedy: "see each line of the error"})
 }
 
 func (n *node) canObserve(s signals.Signal) func(context.Context) error {

@@ -71,7 +71,7 @@ func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log
 }
 
 // limiterSection is the section of the state file with the effects of evictions.
-const limiterSection = "restraint"
+const limiterSection = "limiter"
 
 // openLimiter returns the limiter with the evictions of the state file, so that a restart
 // does not reset its limits.
@@ -80,7 +80,7 @@ func (a *app) openLimiter(now time.Time) *limiter.Limiter {
 	if a.state == nil {
 		return r
 	}
-	saved := loadSection[limiter.Saved](a.state, limiterSection, "the evictions of the last hour are forgotten", a.log)
+	saved := loadSection[limiter.Saved](a.state, limiterSection, "the evictions of the last hour are lost", a.log)
 	r.Restore(saved.At(a.state.Moment), now)
 	return r
 }
@@ -105,7 +105,7 @@ func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
 	if !errors.As(err, new(*checkpoint.Partly)) {
 		m = arming.Memory{}
 	}
-	m.All.Word = unreadable
+	m.All.Setting = unreadable
 	return m
 }
 
@@ -114,7 +114,7 @@ const maxQuotedStatus = 2 << 10
 
 // loadPendingStatuses returns the pod statuses and events that the API server has not
 // accepted yet. Each is read by itself, and logged if it can not be read.
-func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.PendingStatus) {
+func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (pending []podstatus.PendingStatus) {
 	var all []json.RawMessage
 	if err := s.Load(statusesSection, &all); err != nil {
 		log.Error("Lost the pending pod status updates", "error", err)
@@ -133,7 +133,7 @@ func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []pods
 			log.Error("Cannot read a pending pod status update, dropping it", "error", err, "update", string(raw[:min(len(raw), maxQuotedStatus)]))
 			continue
 		}
-		debts = append(debts, d)
+		pending = append(pending, d)
 	}
-	return debts
+	return pending
 }

@@ -62,15 +62,15 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: at.Add(time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: at}},
 		}},
-		"restraint": {loadSection[limiter.Saved](s, limiterSection, "lost", log), limiter.Saved{
-			Evictions: []time.Time{at}, Reliefs: []limiter.SavedRelief{{Condition: "MemoryPressure", Futile: 1, Holds: 1, Until: at.Add(time.Minute)}},
-			Owners: []limiter.SavedHistory{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
+		"limiter": {loadSection[limiter.Saved](s, limiterSection, "lost", log), limiter.Saved{
+			Evictions: []time.Time{at}, Conditions: []limiter.SavedCondition{{Condition: "MemoryPressure", Ineffective: 1, Limits: 1, Until: at.Add(time.Minute)}},
+			Owners: []limiter.SavedOwner{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
 		}},
-		"debts": {loadPendingStatuses(s, log), []podstatus.PendingStatus{
+		"pending statuses": {loadPendingStatuses(s, log), []podstatus.PendingStatus{
 			{Notice: podstatus.Notice{UID: "u1", Namespace: "ns", Name: "a", Cause: "memory.available", Message: "m", Annotations: map[string]string{"k": "v"}, DisruptionTarget: true, Decided: at, Killed: []string{"c1"}, ObservedGeneration: 2}, Ended: true, Status: true, Event: true},
 			{Notice: podstatus.Notice{UID: "u2", Namespace: "ns", Name: "b", Cause: "nodefs.available", Message: "m2", Decided: at}, Event: true, Again: true},
 		}},
-		"arming": {loadArming(s, log), arming.Memory{All: arming.Voice{Word: "armed", Accepted: "x"}, Node: arming.Voice{Word: "disarmed"}, Findings: arming.Findings{Known: true, Errors: []string{"e"}}, Acted: true}},
+		"arming": {loadArming(s, log), arming.Memory{All: arming.Source{Setting: "armed", Accepted: "x"}, Node: arming.Source{Setting: "disarmed"}, Findings: arming.Findings{Known: true, Errors: []string{"e"}}, Acted: true}},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: %+v, want %+v", what, pair[0], pair[1])
@@ -81,16 +81,18 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 		t.Errorf("pods: %+v, %v", pods, err)
 	}
 	if n := book.Count("level="); n > 0 {
-		t.Errorf("%d faults were logged", n)
+		t.Errorf("%d log lines, want none", n)
 	}
 }
 
-// A golden file was written by an agent of that version. It is never changed: a new version
-// gets a file of its own.
+// A golden file was written by an agent of that version. It is never changed: each version
+// has its own file.
 func TestState_OlderVersionsAreMigrated(t *testing.T) {
-	current, _, _ := openTestState(t, golden(t, "state-v3.json"))
-	defer current.Close()
-	checkGolden(t, current, &logcapture.Book{})
+	for _, name := range []string{"state-v4.json", "state-v3.json"} {
+		s, _, _ := openTestState(t, golden(t, name))
+		defer s.Close()
+		checkGolden(t, s, &logcapture.Book{})
+	}
 	s, notice, path := openTestState(t, golden(t, "state-v2.json"))
 	checkGolden(t, s, &logcapture.Book{})
 	if !strings.Contains(notice, "continuing") {
@@ -99,10 +101,10 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	s.Save("more", 1)
 	s.Close()
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), `"version": 3`) {
+	if err != nil || !strings.Contains(string(text), `"version": 4`) {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	again, _, _ := openTestState(t, string(text)) // the sections that were not saved again are still there
+	again, _, _ := openTestState(t, string(text)) // with the sections that were not saved again
 	defer again.Close()
 	checkGolden(t, again, &logcapture.Book{})
 
@@ -114,8 +116,8 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	}
 }
 
-// Operators read the file by its example in the documents.
-func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
+// The example in the documents explains the file to operators.
+func TestState_DocumentedExampleIsCurrent(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "state-file.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -128,11 +130,11 @@ func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
 		State   map[string]any
 	}
 	var current, shown file
-	if err := json.Unmarshal([]byte(golden(t, "state-v3.json")), &current); err != nil {
+	if err := json.Unmarshal([]byte(golden(t, "state-v4.json")), &current); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(example), &shown); err != nil || shown.Version == nil {
-		t.Fatalf("the example is no state file: %v\n%s", err, example)
+		t.Fatalf("the example is not a state file: %v\n%s", err, example)
 	}
 	if *shown.Version != *current.Version || len(shown.Clock) != len(current.Clock) || len(shown.State) != len(current.State) {
 		t.Errorf("the example is of version %d with a clock of %d fields and %d sections, the program's of %d with %d and %d",
@@ -151,8 +153,8 @@ func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
 	}
 }
 
-func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
-	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
+func TestState_LaterVersionIsReadPartially(t *testing.T) {
+	text := strings.Replace(golden(t, "state-v4.json"), `"version": 4`, `"version": 9, "later": [1]`, 1)
 	s, notice, path := openTestState(t, text)
 	defer s.Close()
 	checkGolden(t, s, &logcapture.Book{})
@@ -160,37 +162,36 @@ func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 		t.Errorf("%q", notice)
 	}
 	if kept, err := os.ReadFile(path + ".later"); err != nil || string(kept) != text {
-		t.Errorf("the later version's file is not kept: %v", err)
+		t.Errorf("the later version's file was not preserved: %v", err)
 	}
 
-	// Fields that have another form there.
+	// Fields with another type in the later version.
 	book := &logcapture.Book{}
 	text = strings.NewReplacer(
 		`"acted": true`, `"acted": {"since": 1}`, // of a threshold, and of arming
-		`"ended": true`, `"ended": "yes"`, // of the first debt
-		`"uid": "u2"`, `"uid": 7`, // of the second
+		`"ended": true`, `"ended": "yes"`, // of the first pending status
+		`"uid": "u2"`, `"uid": 7`, // of the second one
 	).Replace(text)
 	s, _, _ = openTestState(t, text)
 	defer s.Close()
 	if d := loadSection[eviction.Saved](s, decisionsSection, "lost", book.Logger()); len(d.Thresholds) != 1 || d.Thresholds[0].FirstObserved.IsZero() || len(d.Conditions) != 1 || len(d.Unknown) != 1 {
 		t.Errorf("decisions: %+v", d)
 	}
-	debts := loadPendingStatuses(s, book.Logger())
-	if len(debts) != 1 || debts[0].Notice.UID != "u1" || !debts[0].Status || debts[0].Ended {
-		t.Errorf("debts: %+v", debts)
+	pending := loadPendingStatuses(s, book.Logger())
+	if len(pending) != 1 || pending[0].Notice.UID != "u1" || !pending[0].Status || pending[0].Ended {
+		t.Errorf("pending statuses: %+v", pending)
 	}
 	if book.Count("Cannot read a pending") != 1 || book.Count("m2") != 1 {
-		t.Error("a debt that can not be read is not logged")
+		t.Error("an unreadable pending status is not logged")
 	}
-	words := arming.Words{Memory: loadArming(s, book.Logger())}
-	words.Node = arming.Voice{}
-	if v := words.Decide(); v.State != arming.Disarmed {
-		t.Errorf("arming that can not be read in full: %+v", v)
+	inputs := arming.Inputs{Memory: loadArming(s, book.Logger())}
+	inputs.Node = arming.Source{}
+	if v := inputs.Decide(); v.State != arming.Disarmed {
+		t.Errorf("partially read arming state: %+v, want disarmed", v)
 	}
 }
 
-// TestState_ClockChangeEndsNoGracePeriod: the agent ends, the time of day is set, and
-// the next agent starts 5 s after.
+// The agent ends, the time of day is set, and the next agent starts 5 s later.
 func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
 		path, begun := filepath.Join(t.TempDir(), "state.json"), time.Now()
@@ -214,10 +215,10 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: begun.Add(30 * time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: begun.Add(30 * time.Second)}},
 		}
-		held := limiter.Saved{Evictions: []time.Time{begun.Add(30 * time.Second)}, Reliefs: []limiter.SavedRelief{{Until: begun.Add(30 * time.Second)}},
-			Owners: []limiter.SavedHistory{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
+		limits := limiter.Saved{Evictions: []time.Time{begun.Add(30 * time.Second)}, Conditions: []limiter.SavedCondition{{Until: begun.Add(30 * time.Second)}},
+			Owners: []limiter.SavedOwner{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
 		(&reporter{state: first}).Save(saved)
-		(&app{state: first}).saveLimiter(held)
+		(&app{state: first}).saveLimiter(limits)
 		first.Close()
 
 		second := sections(65*time.Second, set)
@@ -227,7 +228,7 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 		second.Close()
 		for what, at := range map[string]time.Time{
 			"a threshold": is.Thresholds[0].FirstObserved, "a condition": is.Conditions[0].LastMet, "a signal": is.Unknown[0].Since,
-			"an eviction": r.Evictions[0], "a hold": r.Reliefs[0].Until, "an owner's eviction": r.Owners[0].Evictions[0], "an owner's hold": r.Owners[0].Until,
+			"an eviction": r.Evictions[0], "a limit": r.Conditions[0].Until, "an owner's eviction": r.Owners[0].Evictions[0], "an owner's limit": r.Owners[0].Until,
 		} {
 			if age := now.Sub(at).Round(time.Millisecond); age != 35*time.Second {
 				t.Errorf("the clock was set by %s: %s is %s old, not 35s", set, what, age)
@@ -261,7 +262,7 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for clock, ends := range map[string]bool{
-		"": true, // as older versions saved it: by the time of day the grace period is over
+		"": true, // older versions: by the time of day the grace period is over
 		fmt.Sprintf(`"clock": {"wall": %q, "sinceBootNanos": %d},`, then.Format(time.RFC3339Nano), 89*time.Minute): false,
 	} {
 		path := filepath.Join(t.TempDir(), "state.json")
@@ -306,30 +307,30 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	first := restart(t, path, book.Logger())
 	r := first.openLimiter(now)
 	if r.Spent("ns", false, now).By != limiter.None {
-		t.Fatal("a new agent has a past")
+		t.Fatal("a new agent has a limit")
 	}
 	r.Evicted("ns", "owner", now)
 	first.saveLimiter(r.Save())
 	first.state.Close()
 	second := restart(t, path, book.Logger())
-	if hold := second.openLimiter(now).Spent("ns", false, now); hold.By != limiter.Quota || hold.Until.Sub(now) != time.Hour {
-		t.Errorf("after a restart: %+v", hold)
+	if limit := second.openLimiter(now).Spent("ns", false, now); limit.By != limiter.Quota || limit.Until.Sub(now) != time.Hour {
+		t.Errorf("after a restart: %+v", limit)
 	}
-	second.state.Save(limiterSection, "no restraint at all")
+	second.state.Save(limiterSection, "not a limiter section")
 	second.state.Close()
 	third := restart(t, path, book.Logger())
 	defer third.state.Close()
-	if third.openLimiter(now).Spent("ns", false, now).By != limiter.None || book.Count("forgotten") != 1 {
-		t.Error("a section that is none is not told of, or used")
+	if third.openLimiter(now).Spent("ns", false, now).By != limiter.None || book.Count("of the last hour are lost") != 1 {
+		t.Error("an invalid section was used, or not logged")
 	}
 }
 
-func TestConsumersText(t *testing.T) {
-	held := []signals.Consumer{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
-	if got, want := consumersText(held), "; held by cgroup daemon 300Mi, pods (kubepods) 100Mi, slab, unreclaimable 3Mi"; got != want {
+func TestConsumersText_ListsLargestThree(t *testing.T) {
+	limits := []signals.Consumer{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
+	if got, want := consumersText(limits), "; held by cgroup daemon 300Mi, pods (kubepods) 100Mi, slab, unreclaimable 3Mi"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := consumersText(nil); got != "" {
-		t.Errorf("of nobody: %q", got)
+		t.Errorf("no consumers: %q, want an empty text", got)
 	}
 }

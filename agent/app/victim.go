@@ -28,7 +28,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Spare = n.sparedDirectories(e.Pod.UID, found.Containers)
+	v.target.Exclude = n.exemptDirectories(e.Pod.UID, found.Containers)
 	if s, err := signals.Parse(e.Cause); err == nil && s.Definition().Condition != signals.DiskPressure && n.killer.Ended(v.target) {
 		if err := n.checkFreeable(e.Pod, s); err != nil {
 			return nil, err
@@ -56,8 +56,8 @@ type victim struct {
 }
 
 // Immediate implements agent.Victim.
-func (v *victim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (agent.Killed, error) {
-	return v.result(v.evictor.Immediate(ctx, telling, waiting, wait, v.eviction, v))
+func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+	return v.result(v.evictor.Immediate(ctx, reporting, waiting, wait, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.
@@ -93,11 +93,11 @@ func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
 }
 
 // End implements evict.Processes.
-func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (evict.Ended, error) {
+func (v *victim) End(ctx context.Context, grace time.Duration, escalate <-chan struct{}) (evict.Ended, error) {
 	if err := v.mayAct(); err != nil {
 		return evict.Ended{}, err
 	}
-	e, err := endedOf(v.killer.Graceful(ctx, v.target, grace, hurry))
+	e, err := endedOf(v.killer.Graceful(ctx, v.target, grace, escalate))
 	v.finishing.Lock()
 	defer v.finishing.Unlock()
 	e.Signalled = max(e.Signalled, v.finished)
@@ -143,7 +143,7 @@ const minHeld signals.Bytes = 4 << 20
 // holdsMemory reports whether a pod without processes holds memory that outlives them, such
 // as files in an emptyDir of medium Memory.
 func (n *node) holdsMemory(pod *signals.Pod) bool {
-	return n.cgroups.Held(pod.UID) >= minHeld && betweenRuns(pod)
+	return n.cgroups.Unreclaimable(pod.UID) >= minHeld && betweenRuns(pod)
 }
 
 // holdsDisk reports whether a pod without processes holds disk space.
@@ -163,14 +163,14 @@ func betweenRuns(pod *signals.Pod) bool {
 // resource that is short. Files in memory are freed when the kubelet unmounts their volume,
 // after the pod has failed at the API server.
 func (n *node) checkFreeable(pod *signals.Pod, short signals.Signal) error {
-	held := signals.Format(signals.Amount(n.cgroups.Held(pod.UID)), signals.UnitBytes)
+	held := signals.Format(signals.Amount(n.cgroups.Unreclaimable(pod.UID)), signals.UnitBytes)
 	switch {
 	case !short.OfMemory() || !n.holdsMemory(pod):
 		return fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", pod.Key())
 	case !pod.EndsBy.IsZero():
 		return fmt.Errorf("pod %s runs no process and is being deleted: the %s it holds are freed when its volumes are unmounted", pod.Key(), held)
 	case !pod.FromAPI || n.evictor.Status == nil:
-		return fmt.Errorf("pod %s runs no process: the %s it holds are freed when its volumes are unmounted, and no API server is there to report the eviction to", pod.Key(), held)
+		return fmt.Errorf("pod %s runs no process: the %s it holds are freed when its volumes are unmounted, which needs a report to an API server, and none is configured", pod.Key(), held)
 	}
 	return nil
 }

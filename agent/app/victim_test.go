@@ -25,11 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	os.Exit(m.Run())
 }
 
-// endedPod returns a node with one pod that runs its sandbox only, after how has ended its
+// endedPod returns a node with one pod that runs its sandbox only, after how ended its
 // container.
 func endedPod(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
 	t.Helper()
@@ -63,7 +63,7 @@ func endedPod(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, b
 		t.Fatal(err)
 	}
 	if killed, err := how(found.(*victim)); err != nil || killed.Processes != 1 {
-		t.Fatalf("%+v, %v: want the one process beside the sandbox's", killed, err)
+		t.Fatalf("%+v, %v, want one process besides the sandbox's", killed, err)
 	}
 	return n, box, pod, e
 }
@@ -81,9 +81,9 @@ func (p podList) pods() []signals.Pod { return p }
 
 func (podList) fault() error { return nil }
 
-// A pod that runs its sandbox only is not evicted for memory, whatever has ended it. It may
-// use as much disk as before.
-func TestVictim_EndedPodIsNoVictim(t *testing.T) {
+// A pod that runs its sandbox only is not evicted for memory, regardless of the cause of its
+// end. It may use as much disk as before.
+func TestVictim_RejectsEndedPod(t *testing.T) {
 	n, _, _, e := endedPod(t, func(v *victim) (agent.Killed, error) {
 		r, err := v.Kill(t.Context())
 		return agent.Killed{Processes: r.Signalled}, err
@@ -110,7 +110,7 @@ func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 		"soft": func(v *victim) (agent.Killed, error) {
 			return v.Graceful(t.Context(), time.Minute, agent.Changes{})
 		},
-		"hurried": func(v *victim) (agent.Killed, error) { return v.Finish(t.Context()) },
+		"escalated": func(v *victim) (agent.Killed, error) { return v.Finish(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, box, pod, _ := endedPod(t, how)
@@ -119,13 +119,13 @@ func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 			}
 			sleep(t, box, pod, "main")
 			if stored, measured := n.Stored(), n.Measure(t.Context()); len(stored) != 1 || len(measured) != 1 {
-				t.Errorf("started again: %+v, %+v", stored, measured)
+				t.Errorf("restarted: %+v, %+v", stored, measured)
 			}
 		})
 	}
 }
 
-// countingStatus is an API server that answers at once.
+// countingStatus implements evict.Status with immediate success.
 type countingStatus struct{ statuses int }
 
 func (r *countingStatus) Enqueue(evict.Notice) {}
@@ -165,7 +165,7 @@ func newNodeWithHeldMemory(t *testing.T) *nodeWithHeldMemory {
 	t.Cleanup(func() { _ = k.Close() })
 	var pods podList
 	boxed := make([]*sandbox.Pod, 2)
-	for i, name := range []string{"holder", "innocent"} {
+	for i, name := range []string{"holder", "other"} {
 		uid := fmt.Sprintf("6f1d0d7c-2b4e-4a51-9c8a-00000000010%d", i)
 		if boxed[i], err = box.AddPod(uid, sandbox.Burstable, "main"); err != nil {
 			t.Fatal(err)
@@ -207,9 +207,9 @@ func (w *nodeWithHeldMemory) victim(t *testing.T) (agent.Victim, error) {
 }
 
 // A pod is between two runs of its container.
-func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
+func TestVictim_EvictsPodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	w := newNodeWithHeldMemory(t)
-	if got := strings.Join(w.ranked(t), " "); got != "holder innocent" {
+	if got := strings.Join(w.ranked(t), " "); got != "holder other" {
 		t.Fatalf("ranked %q", got)
 	}
 	v, err := w.victim(t)
@@ -222,8 +222,8 @@ func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	if err != nil || killed.Processes != 0 || killed.Status != agent.StatusReported || !killed.Unmounting || w.server.statuses != 1 {
 		t.Errorf("%+v, %v, %d statuses", killed, err, w.server.statuses)
 	}
-	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
-		t.Errorf("evicted, and ranked again: %q", got)
+	if got := strings.Join(w.ranked(t), " "); got != "other" {
+		t.Errorf("ranked after its eviction: %q", got)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestVictim_AwaitsUnmount(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 2*unmountPeriod)
 	defer cancel()
 	if err := v.(*victim).Await(short); err == nil {
-		t.Error("over while the file is there")
+		t.Error("the wait ended while the file exists")
 	}
 	if err := os.Remove(w.file); err != nil {
 		t.Fatal(err)
@@ -247,19 +247,19 @@ func TestVictim_AwaitsUnmount(t *testing.T) {
 	if err := v.(*victim).Await(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
-		t.Errorf("ranked %q once its memory is back", got)
+	if got := strings.Join(w.ranked(t), " "); got != "other" {
+		t.Errorf("ranked %q after its memory was freed", got)
 	}
 }
 
-func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
+func TestVictim_SkipsPodWithoutFreeableMemory(t *testing.T) {
 	w := newNodeWithHeldMemory(t)
 	pod := &w.pods[0]
 	for want, change := range map[string]func(){
-		"no API server is there":           func() { w.evictor = &evict.Evictor{} },
-		"no API server is there to report": func() { pod.FromAPI = false },
-		"is being deleted":                 func() { pod.EndsBy = time.Now() },
-		"would free nothing":               func() { pod.Containers[0].ID = "ended-a-moment-ago" },
+		"which needs a report to an API server":                   func() { w.evictor = &evict.Evictor{} },
+		"needs a report to an API server, and none is configured": func() { pod.FromAPI = false },
+		"is being deleted":   func() { pod.EndsBy = time.Now() },
+		"would free nothing": func() { pod.Containers[0].ID = "ended-a-moment-ago" },
 	} {
 		*pod, w.evictor = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Evictor{Status: w.server}
 		change()
@@ -270,10 +270,10 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 }
 
 // The success of a container that ended a moment ago is not reported yet.
-func TestMeasure_LeavesOutPodThatEndedJustNow(t *testing.T) {
+func TestMeasure_OmitsPodThatEndedJustNow(t *testing.T) {
 	w := newNodeWithHeldMemory(t)
 	w.pods[0].Containers[0].ID = "ended-a-moment-ago"
-	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
+	if got := strings.Join(w.ranked(t), " "); got != "other" {
 		t.Errorf("ranked %q", got)
 	}
 }
@@ -298,8 +298,8 @@ func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
 	w.pods[0].Volumes = []signals.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}}
 	w.directories = stats.OpenDirectories(stats.DirectoryOptions{HostRoot: root, PodTime: time.Minute, RoundTime: time.Minute})
 	for _, c := range []struct{ when, container, want string }{
-		{"between two runs", "", "holder innocent"},
-		{"ended a moment ago", "main", "innocent"},
+		{"between two runs", "", "holder other"},
+		{"just ended", "main", "other"},
 	} {
 		w.pods[0].Containers[0].ID = c.container
 		if err := w.directories.Measure(t.Context(), w.pods); err != nil {

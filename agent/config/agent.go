@@ -31,20 +31,20 @@ type Agent struct {
 	SystemReserved                   options.Map
 	LocalStorageCapacityIsolation    bool
 
-	NodeCgroup          string
-	PodManifests        string
-	DryRun              bool
-	DisarmFile          string
-	MonitoringPeriod    time.Duration
-	ExtraLooks          eviction.EarlyEviction
-	KernelNotifications string
-	ReactionReserve     time.Duration
-	MaxFillRate         signals.Bytes // per second; 0: see FillRate
-	StateFile           string
-	ProcRoot            string
-	CgroupRoot          string
-	LoggingFormat       string
-	Verbosity           int64
+	NodeCgroup           string
+	PodManifests         string
+	DryRun               bool
+	DisarmFile           string
+	MonitoringPeriod     time.Duration
+	EarlyEviction        eviction.EarlyEviction
+	KernelNotifications  string
+	EarlyEvictionHorizon time.Duration
+	MaxFillRate          signals.Bytes // per second; 0: see FillRate
+	StateFile            string
+	ProcRoot             string
+	CgroupRoot           string
+	LoggingFormat        string
+	Verbosity            int64
 
 	Cluster
 	Limits
@@ -71,7 +71,7 @@ const (
 
 var table = options.Table[Agent]{
 	Kind:     Kind,
-	Options:  slices.Concat(nodeOptions, restraintOptions, clusterOptions, options.EndpointOptions(func(c *Agent) *options.Endpoints { return &c.Endpoints })),
+	Options:  slices.Concat(nodeOptions, limitOptions, clusterOptions, options.EndpointOptions(func(c *Agent) *options.Endpoints { return &c.Endpoints })),
 	Defaults: NewAgent,
 	Origins:  func(c *Agent) options.Origins { return c.Origins },
 	Validate: (*Agent).validate,
@@ -116,14 +116,14 @@ func NewAgent() *Agent {
 		DryRun:                           true,
 		MonitoringPeriod:                 10 * time.Second,
 		KernelNotifications:              "auto",
-		ReactionReserve:                  eviction.DefaultEarlyEvictionHorizon,
+		EarlyEvictionHorizon:             eviction.DefaultEarlyEvictionHorizon,
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
-		Limits:                           newRestraint(),
+		Limits:                           newLimits(),
 		Origins:                          options.Origins{},
 	}
 }

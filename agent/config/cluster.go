@@ -136,17 +136,17 @@ func (c *Cluster) OnHost(path string) string { return filepath.Join(c.HostRoot, 
 func (c *Agent) validateCluster(faults *strictyaml.Faults) {
 	c.validateImageGC(faults)
 	for _, d := range []struct {
-		field string
-		value time.Duration
-		least time.Duration
+		field   string
+		value   time.Duration
+		minimum time.Duration
 	}{
 		{"runtimeRequestTimeout", c.RuntimeRequestTimeout, time.Millisecond},
 		{"imageMinimumGCAge", c.ImageMinimumGCAge, 0},
 		{"imageMaximumGCAge", c.ImageMaximumGCAge, 0},
 		{"minimumContainerTTLDuration", c.MinimumContainerTTLDuration, 0},
 	} {
-		if d.value < d.least {
-			faults.Add(c.Where(d.field), d.value.String(), "must be at least %s", d.least)
+		if d.value < d.minimum {
+			faults.Add(c.Where(d.field), d.value.String(), "must be at least %s", d.minimum)
 		}
 	}
 	for _, p := range [][2]string{{"hostRoot", c.HostRoot}, {"rootDir", c.RootDir}, {"podLogsDir", c.PodLogsDir}, {"kubeletConfig", c.KubeletConfig}} {

@@ -20,7 +20,7 @@ import (
 
 const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 
-// load makes a configuration of a file's text, "" for no file, and a command
+// load returns the configuration of a file's text, "" for no file, and a command
 // line.
 func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
 	t.Helper()
@@ -39,7 +39,7 @@ func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
 	return config.Load(path, flags)
 }
 
-// thresholds lists what a configuration compiles to.
+// thresholds lists the thresholds of the compiled policy.
 func thresholds(t *testing.T, c *config.Agent) []string {
 	t.Helper()
 	policy, err := c.Policy(signals.Single)
@@ -60,7 +60,7 @@ func thresholds(t *testing.T, c *config.Agent) []string {
 	return lines
 }
 
-func TestDefaults(t *testing.T) {
+func TestLoad_Defaults(t *testing.T) {
 	c, err := load(t, "")
 	if err != nil {
 		t.Fatal(err)
@@ -70,16 +70,16 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("thresholds %v, want %v", got, want)
 	}
 	if c.EvictionPressureTransitionPeriod != 5*time.Minute || c.EvictionMaxPodGracePeriod != 0 || !c.LocalStorageCapacityIsolation ||
-		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Imminent || c.ReactionReserve != 500*time.Millisecond || !c.DryRun {
+		c.MonitoringPeriod != 10*time.Second || c.EarlyEviction != eviction.Imminent || c.EarlyEvictionHorizon != 500*time.Millisecond || !c.DryRun {
 		t.Errorf("%+v", c)
 	}
 	if c.FillRate() < 2<<30 {
-		t.Errorf("the fastest credible fill rate is %d", c.FillRate())
+		t.Errorf("maximum fill rate is %d, want at least 2 GiB/s", c.FillRate())
 	}
 }
 
-// The table's texts of defaults are what documentation and --help show.
-func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+// Documentation and --help show the default texts of the option table.
+func TestAddFlags_DefaultsMatchProgram(t *testing.T) {
 	var args []string
 	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	config.AddFlags(set)
@@ -100,47 +100,47 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		t.Errorf("thresholds of the table %v, of the program %v", got, want)
 	}
 	if written.NodeCgroup != preset.NodeCgroup || written.EvictionPressureTransitionPeriod != preset.EvictionPressureTransitionPeriod ||
-		written.MonitoringPeriod != preset.MonitoringPeriod || written.ReactionReserve != preset.ReactionReserve || written.ExtraLooks != preset.ExtraLooks ||
+		written.MonitoringPeriod != preset.MonitoringPeriod || written.EarlyEvictionHorizon != preset.EarlyEvictionHorizon || written.EarlyEviction != preset.EarlyEviction ||
 		written.StateFile != preset.StateFile || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
 		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun ||
 		written.Cluster != preset.Cluster || written.Limits.Policy() != preset.Limits.Policy() ||
 		len(written.ProtectedNamespaces)+len(written.EvictionPolicyNamespaces) != 0 {
-		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
+		t.Errorf("defaults of the table\n%+v, of the program\n%+v", written, preset)
 	}
 }
 
-func TestHardThresholds(t *testing.T) {
+func TestPolicy_HardThresholds(t *testing.T) {
 	for _, tc := range []struct {
 		about, file string
 		args        []string
 		want        string
 	}{
-		{about: "left out: the defaults", file: "dryRun: false\n",
+		{about: "no setting", file: "dryRun: false\n",
 			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
-		{about: "null is left out", file: "evictionHard:\n",
+		{about: "null", file: "evictionHard:\n",
 			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
-		{about: "an empty map: none", file: "evictionHard: {}\n"},
-		{about: "an empty flag: none", args: []string{"--eviction-hard="}},
-		{about: "an empty flag wins over the file", file: "evictionHard: {memory.available: 1Gi}\n", args: []string{"--eviction-hard="}},
-		{about: "a map drops the defaults", file: "evictionHard: {memory.available: 1Gi}\n", want: "memory.available<1Gi"},
-		{about: "merging keeps them", file: "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi, nodefs.available: 0%, pid.available: 2k}\n",
+		{about: "empty map", file: "evictionHard: {}\n"},
+		{about: "empty flag", args: []string{"--eviction-hard="}},
+		{about: "empty flag and file", file: "evictionHard: {memory.available: 1Gi}\n", args: []string{"--eviction-hard="}},
+		{about: "map without merge", file: "evictionHard: {memory.available: 1Gi}\n", want: "memory.available<1Gi"},
+		{about: "map with merge", file: "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi, nodefs.available: 0%, pid.available: 2k}\n",
 			want: "memory.available<1Gi, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%, pid.available<2k"},
-		{about: "merging into an empty map", file: "mergeDefaultEvictionSettings: true\nevictionHard: {}\n",
+		{about: "empty map with merge", file: "mergeDefaultEvictionSettings: true\nevictionHard: {}\n",
 			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
-		{about: "0% and 100% switch off, 0.0% is never met", file: `evictionHard: {memory.available: "0%", pid.available: "100%", nodefs.available: "0.0%"}` + "\n",
+		{about: "0%, 100% and 0.0%", file: `evictionHard: {memory.available: "0%", pid.available: "100%", nodefs.available: "0.0%"}` + "\n",
 			want: "nodefs.available<0.0%"},
-		{about: "a flag replaces the file's whole map", file: "evictionHard: {memory.available: 1Gi, pid.available: 5}\n",
+		{about: "flag and file", file: "evictionHard: {memory.available: 1Gi, pid.available: 5}\n",
 			args: []string{"--eviction-hard=nodefs.available<5Gi"}, want: "nodefs.available<5Gi"},
-		{about: "the kubelet's syntax, with blanks, repeated", args: []string{"--eviction-hard= memory.available < 1.5Gi , nodefs.inodesFree<5Mi", "--eviction-hard=pid.available<0.5%"},
+		{about: "repeated flag with blanks", args: []string{"--eviction-hard= memory.available < 1.5Gi , nodefs.inodesFree<5Mi", "--eviction-hard=pid.available<0.5%"},
 			want: "memory.available<1536Mi, nodefs.inodesFree<5Mi, pid.available<0.5%"},
-		{about: "minimum reclaim belongs to a signal's thresholds, hard and soft", args: []string{"--eviction-hard=memory.available<1Gi", "--eviction-soft=memory.available<2Gi",
+		{about: "minimum reclaim for hard and soft", args: []string{"--eviction-hard=memory.available<1Gi", "--eviction-soft=memory.available<2Gi",
 			"--eviction-soft-grace-period=memory.available=1m30s,pid.available=1h", "--eviction-minimum-reclaim=memory.available=250%,nodefs.available=0"},
 			want: "memory.available<1Gi +250%, memory.available<2Gi for 1m30s +250%"},
-		{about: "soft with grace 0s is hard", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<2Gi", "--eviction-soft-grace-period=memory.available=0s"},
+		{about: "soft with grace period 0s", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<2Gi", "--eviction-soft-grace-period=memory.available=0s"},
 			want: "memory.available<2Gi"},
-		{about: "a soft threshold that is off needs no grace period", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<0%"}},
+		{about: "soft switched off without grace period", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<0%"}},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			c, err := load(t, tc.file, append([]string{"--enforce-node-allocatable="}, tc.args...)...)
@@ -148,13 +148,13 @@ func TestHardThresholds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Join(thresholds(t, c), ", "); got != tc.want {
-				t.Errorf("%s\nwant %s", got, tc.want)
+				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestAFlagWinsOverTheFile(t *testing.T) {
+func TestLoad_FlagOverridesFile(t *testing.T) {
 	const file = "evictionMaxPodGracePeriod: 30\nmonitoringPeriod: 20s\ndryRun: true\nenforceNodeAllocatable: [pods]\nkubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi, cpu: 500m}\n"
 	c, err := load(t, file, "--eviction-max-pod-grace-period=-1", "--dry-run=false", "--enforce-node-allocatable=none", "--kube-reserved=memory=512Mi", "-v", "3", "--max-fill-rate=8Gi")
 	if err != nil {
@@ -166,20 +166,20 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 	}
 	for field, want := range map[string]string{"evictionMaxPodGracePeriod": "--eviction-max-pod-grace-period", "monitoringPeriod": "monitoringPeriod", "earlyEviction": "earlyEviction"} {
 		if got := c.Where(field); got != want {
-			t.Errorf("%s was set by %s, said to be by %s", field, want, got)
+			t.Errorf("%s was set by %s, Where returned %s", field, want, got)
 		}
 	}
 	if c, err = load(t, "dryRun: false\n", "--dry-run"); err != nil || !c.DryRun {
-		t.Errorf("a bare --dry-run: %v, %v", c.DryRun, err)
+		t.Errorf("--dry-run without a value: %v, %v", c.DryRun, err)
 	}
 	if c, err = load(t, "evictionPressureTransitionPeriod: 0s\n"); err != nil || c.EvictionPressureTransitionPeriod != 5*time.Minute {
-		t.Errorf("a transition period of 0s is %v, %v", c.EvictionPressureTransitionPeriod, err)
+		t.Errorf("transition period 0s: got %v, %v, want 5m", c.EvictionPressureTransitionPeriod, err)
 	}
 }
 
-func TestFilesThatAreNone(t *testing.T) {
+func TestParseFile_RejectsInvalidFiles(t *testing.T) {
 	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &options.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
-		t.Errorf("a missing file: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	for text, want := range map[string]string{
 		"": "apiVersion: required", head + "evictonHard: {}": "evictonHard: ", head + "---\na: 1": "more than one",

@@ -13,9 +13,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Every fault class of the kubelet's parsing and validation, as a flag and as
-// a field: refused, named and with a remedy.
-func TestFaultClasses(t *testing.T) {
+// Each fault class of the kubelet's parsing and validation, as a flag and as a
+// field, is rejected with the name of the option and a remedy.
+func TestLoad_RejectsEachFaultClass(t *testing.T) {
 	for _, tc := range []struct {
 		flag, field, key, value string // one fault
 		want                    string // in the problem
@@ -127,7 +127,7 @@ func oneFault(t *testing.T, err error, where, want string) {
 	t.Helper()
 	var faults strictyaml.Faults
 	if !errors.As(err, &faults) || len(faults) != 1 {
-		t.Errorf("%s: want one fault, have: %v", where, err)
+		t.Errorf("%s: got %v, want one fault", where, err)
 		return
 	}
 	if !strings.HasPrefix(faults[0].Error(), where) || !strings.Contains(faults[0].Problem, want) {
@@ -135,8 +135,8 @@ func oneFault(t *testing.T, err error, where, want string) {
 	}
 }
 
-// One run names them all: in the file, on the command line, between the two.
-func TestAllFaultsAtOnce(t *testing.T) {
+// One run reports all faults: in the file, on the command line, and between the two.
+func TestLoad_ReportsAllFaults(t *testing.T) {
 	_, err := load(t, `
 evictionHard: {memory.available: 0, nodefs.available: 200%, moon.available: 1}
 evictionSoft: {pid.available: 10}
@@ -160,7 +160,7 @@ dryRun: 7
 		"--logging-format: xml: must be text or json",
 	}
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("faulty configuration was accepted")
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for _, w := range want {
@@ -203,14 +203,14 @@ func FuzzFlags(f *testing.F) {
 	})
 }
 
-// checkParsed holds what must be true of any input: faults of one line each, or
-// a policy whose thresholds mean something.
+// checkParsed checks the result of any input: faults of one line each, or a policy
+// with thresholds in range.
 func checkParsed(t *testing.T, c *config.Agent, err error) {
 	t.Helper()
 	if err != nil {
 		var faults strictyaml.Faults
 		if !errors.As(err, &faults) {
-			t.Fatalf("not a list of faults: %v", err)
+			t.Fatalf("got %v, want a list of faults", err)
 		}
 		if lines := strings.Split(err.Error(), "\n"); len(lines) != len(faults) {
 			t.Errorf("%d faults on %d lines: %q", len(faults), len(lines), err)
@@ -220,7 +220,7 @@ func checkParsed(t *testing.T, c *config.Agent, err error) {
 	for _, layout := range []signals.Layout{signals.Single, signals.Dedicated, signals.Split} {
 		policy, err := c.Policy(layout)
 		if err != nil {
-			t.Fatalf("valid, but no policy: %v", err)
+			t.Fatalf("valid configuration without a policy: %v", err)
 		}
 		for _, th := range policy.Thresholds {
 			line, reclaim := th.Value.Of(1<<40).Value, th.MinReclaim.Of(1<<40).Value

@@ -41,14 +41,14 @@ var nodeOptions = []options.Option[Agent]{
 	{Field: "dryRun", Flag: "dry-run", Shape: options.Boolean, Default: "true", Bool: func(c *Agent) *bool { return &c.DryRun },
 		Help: "Start disarmed: decide and report, but change nothing until `plimsoll arm`. false: start armed, even if the doctor finds errors."},
 	{Field: "disarmFile", Flag: "disarm-file", Default: "/run/plimsoll/disarm", Set: options.String(func(c *Agent) *string { return &c.DisarmFile }),
-		Help: "While this file exists the agent changes nothing, whatever other settings say. SIGUSR1 creates it. It should lie on a tmpfs of the host. Empty: no such file."},
+		Help: "While this file exists the agent changes nothing, regardless of other settings. SIGUSR1 creates it. It should lie on a tmpfs of the host. Empty: no such file."},
 	{Field: "monitoringPeriod", Flag: "monitoring-period", Default: "10s", Set: options.Duration(func(c *Agent) *time.Duration { return &c.MonitoringPeriod }),
 		Help: "Interval between periodic checks, which decide as the kubelet does."},
 	{Field: "earlyEviction", Flag: "early-eviction", Default: "imminent", Set: earlyEviction,
 		Help: "Evictions between two periodic checks: imminent (only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as in a periodic check) or never."},
 	{Field: "kernelNotifications", Flag: "kernel-notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.KernelNotifications }, "auto", "off"),
 		Help: "Kernel notifications that trigger a check before it is due: auto (memcg thresholds, memory.events and pressure stall information, as the kernel offers them) or off (timer only)."},
-	{Field: "earlyEvictionHorizon", Flag: "early-eviction-horizon", Default: "500ms", Set: options.Duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
+	{Field: "earlyEvictionHorizon", Flag: "early-eviction-horizon", Default: "500ms", Set: options.Duration(func(c *Agent) *time.Duration { return &c.EarlyEvictionHorizon }),
 		Help: "Exhaustion is imminent when memory would be used up within this time at its present rate."},
 	{Field: "maxFillRate", Flag: "max-fill-rate", Default: "0", Set: fillRate,
 		Help: "Maximum credible rate at which memory fills, in bytes per second, such as 8Gi. 0: 2Gi per processor, at least 4Gi."},
@@ -69,7 +69,7 @@ func earlyEviction(c *Agent, text string) (problem string) {
 	if err != nil {
 		return err.Error()
 	}
-	c.ExtraLooks = choice
+	c.EarlyEviction = choice
 	return ""
 }
 

@@ -19,8 +19,8 @@ func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 		TransitionPeriod:     c.EvictionPressureTransitionPeriod,
 		MaxPodGracePeriod:    c.EvictionMaxPodGracePeriod,
 		StorageLimits:        c.LocalStorageCapacityIsolation,
-		EarlyEviction:        c.ExtraLooks,
-		EarlyEvictionHorizon: c.ReactionReserve,
+		EarlyEviction:        c.EarlyEviction,
+		EarlyEvictionHorizon: c.EarlyEvictionHorizon,
 	}
 	for _, key := range c.EnforceNodeAllocatable {
 		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
@@ -46,8 +46,8 @@ func (c *Agent) validate(faults *strictyaml.Faults) {
 	if c.MonitoringPeriod < eviction.MinInterval {
 		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.MinInterval)
 	}
-	if c.ReactionReserve < 0 {
-		faults.Add(c.Where("earlyEvictionHorizon"), c.ReactionReserve.String(), "must not be negative")
+	if c.EarlyEvictionHorizon < 0 {
+		faults.Add(c.Where("earlyEvictionHorizon"), c.EarlyEvictionHorizon.String(), "must not be negative")
 	}
 	if c.LoggingFormat != "text" && c.LoggingFormat != "json" {
 		faults.Add(c.Where("loggingFormat"), c.LoggingFormat, "must be text or json")
@@ -58,7 +58,7 @@ func (c *Agent) validate(faults *strictyaml.Faults) {
 	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
 		c.validatePath(p[0], p[1], faults)
 	}
-	c.validateRestraint(faults)
+	c.validateLimits(faults)
 	if c.DisarmFile != "" {
 		c.validatePath("disarmFile", c.DisarmFile, faults)
 	}

@@ -55,15 +55,6 @@ func New(e *eviction.Eviction, now time.Time) *Eviction {
 // State returns the present state.
 func (e *Eviction) State() State { return e.state }
 
-// move applies an event and reports whether it changed the state.
-func (e *Eviction) move(event Event) bool {
-	to, ok := e.state.Next(event)
-	if ok {
-		e.state = to
-	}
-	return ok
-}
-
 // Expect sets the effect to wait for: the threshold of the verdict, the amount available before,
 // and the measured usage of the pod.
 func (e *Eviction) Expect(v *eviction.Verdict, before, used signals.Amount) {

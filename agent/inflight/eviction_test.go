@@ -28,14 +28,14 @@ func TestPressed_EitherMemory(t *testing.T) {
 		ends  bool
 		since time.Duration
 	}{
-		"nothing falls":            {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, signals.Rate{}, false, time.Second},
-		"its own falls":            {signals.MemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the pods' falls":          {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the node's falls":         {signals.AllocatableMemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the pods' is used up":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Rate{}, true, time.Second},
-		"a kill may still help":    {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.KillTime - 1},
-		"memory is of no disk":     {signals.NodefsAvailable, signals.MemoryAvailable, 0, falling, false, time.Second},
-		"a disk is of no memory's": {signals.MemoryAvailable, signals.NodefsAvailable, 0, falling, false, time.Second},
+		"no fall":                      {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, signals.Rate{}, false, time.Second},
+		"own signal falls":             {signals.MemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
+		"allocatable memory falls":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, falling, true, time.Second},
+		"node memory falls":            {signals.AllocatableMemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
+		"allocatable memory exhausted": {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Rate{}, true, time.Second},
+		"kill still in time":           {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.KillTime - 1},
+		"memory, eviction for a disk":  {signals.NodefsAvailable, signals.MemoryAvailable, 0, falling, false, time.Second},
+		"disk, eviction for memory":    {signals.MemoryAvailable, signals.NodefsAvailable, 0, falling, false, time.Second},
 	} {
 		s := signals.Snapshot{At: at}
 		for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable, signals.NodefsAvailable} {
@@ -44,7 +44,7 @@ func TestPressed_EitherMemory(t *testing.T) {
 		s.Node[tc.see], s.Rates[tc.see] = signals.Observed(tc.left, gib, at), tc.fell
 		e := Eviction{Signal: tc.of, gone: at.Add(-tc.since)}
 		if got := e.pressed(&s, horizon); got != tc.ends {
-			t.Errorf("%s: %v", about, got)
+			t.Errorf("%s: got %v, want %v", about, got, tc.ends)
 		}
 	}
 }
@@ -57,18 +57,18 @@ func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 	}{
 		"memory":                     {Eviction{Signal: signals.MemoryAvailable, expected: 1}, true},
 		"memory of pods":             {Eviction{Signal: signals.AllocatableMemoryAvailable, expected: 1}, true},
-		"memory, for long":           {Eviction{Signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-UnmountTimeout)}, false},
+		"memory after the timeout":   {Eviction{Signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-UnmountTimeout)}, false},
 		"memory, with a longer wait": {Eviction{Signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-UnmountTimeout), unmount: FreeTimeout}, true},
-		"memory that was not seen":   {Eviction{Signal: signals.MemoryAvailable}, false},
+		"unmeasured memory":          {Eviction{Signal: signals.MemoryAvailable}, false},
 		"PIDs":                       {Eviction{Signal: signals.PIDAvailable, expected: 1}, false},
-		"a disk":                     {Eviction{Signal: signals.NodefsAvailable, expected: 1}, false},
-		"a limit, of no signal":      {Eviction{Limit: true, expected: 1}, false},
+		"disk":                       {Eviction{Signal: signals.NodefsAvailable, expected: 1}, false},
+		"storage limit":              {Eviction{Limit: true, expected: 1}, false},
 	} {
 		if tc.e.gone.IsZero() {
 			tc.e.gone = at.Add(time.Millisecond - UnmountTimeout)
 		}
 		if got := tc.e.Unmounting(at); got != tc.want {
-			t.Errorf("%s: %v", about, got)
+			t.Errorf("%s: got %v, want %v", about, got, tc.want)
 		}
 	}
 }
@@ -79,15 +79,15 @@ func TestUpdate_ExitsWhenTheRestIsGone(t *testing.T) {
 	e := New(&eviction.Eviction{Hard: true}, begun)
 	e.Exits(begun, true, rest)
 	if e.Update(begun.Add(time.Second)); e.State() != Exiting || e.gone != begun {
-		t.Errorf("%+v: processes are left", e)
+		t.Errorf("%+v, want exiting: processes remain", e)
 	}
 	close(rest)
 	if e.Update(begun.Add(2 * time.Second)); e.State() != Freeing || e.gone != begun.Add(2*time.Second) {
-		t.Errorf("%+v: they are gone", e)
+		t.Errorf("%+v, want freeing: all processes exited", e)
 	}
 }
 
-// Every pair of a state and an event: a pair not in the table changes nothing.
+// All pairs of a state and an event. A pair that is not in the table changes nothing.
 func TestNext_Table(t *testing.T) {
 	want := map[[2]string]string{
 		{"decided", "skip"}: "dry-run", {"decided", "terminate"}: "terminating", {"decided", "remain"}: "exiting", {"decided", "exit"}: "freeing",
@@ -113,25 +113,25 @@ func TestEviction_Escalated(t *testing.T) {
 	e := New(&eviction.Eviction{Pod: &signals.Pod{Name: "p"}}, begun)
 	e.Terminate(time.Minute, false)
 	if !e.State().Soft() || !e.Deadline().IsZero() || e.Hangs(begun.Add(time.Hour)) {
-		t.Fatalf("%+v: it has as long as the API server says", e)
+		t.Fatalf("%+v, want no deadline of its own before the escalation", e)
 	}
 	at := begun.Add(time.Second)
 	if !e.Escalate(at) || e.Escalate(at) || e.Deadline() != at.Add(EscalationTimeout) {
-		t.Fatalf("%+v: it is escalated once", e)
+		t.Fatalf("%+v, want exactly one escalation", e)
 	}
 	if e.Hangs(at) || !e.Hangs(at.Add(eviction.KillTime)) || !e.ToFinish() {
-		t.Errorf("%+v: it hangs once a kill would be over", e)
+		t.Errorf("%+v, want hanging after the time of a kill", e)
 	}
 	at = at.Add(eviction.KillTime)
 	if e.Finished(at, false); e.ToFinish() || !e.Finishes(at) || e.Finishes(at.Add(eviction.KillTime)) {
-		t.Errorf("%+v: a kill is waited for", e)
+		t.Errorf("%+v, want a wait for the time of a kill", e)
 	}
 	if e.EndSoft(at, true); e.State() != Exiting {
-		t.Errorf("%+v: processes remain", e)
+		t.Errorf("%+v, want exiting: processes remain", e)
 	}
 }
 
-// One place for each condition, and one for soft evictions.
+// There is one place per condition, and one for soft evictions.
 func TestSet_Places(t *testing.T) {
 	var set Set
 	for cause, want := range map[string]int{
@@ -143,7 +143,7 @@ func TestSet_Places(t *testing.T) {
 			t.Errorf("%s: %+v", cause, set)
 		}
 		if set.Remove(e); set != (Set{}) {
-			t.Errorf("%s: still there", cause)
+			t.Errorf("%s: not removed", cause)
 		}
 	}
 	e := New(&eviction.Eviction{Cause: "memory.available"}, time.Time{})

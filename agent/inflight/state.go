@@ -57,5 +57,14 @@ func (s State) Next(e Event) (State, bool) {
 	return to, ok
 }
 
+// move applies an event and reports whether it changed the state. No other function changes it.
+func (e *Eviction) move(event Event) bool {
+	to, ok := e.state.Next(event)
+	if ok {
+		e.state = to
+	}
+	return ok
+}
+
 // Soft reports whether a soft eviction is in flight without a result.
 func (s State) Soft() bool { return s == Terminating || s == Escalated || s == Finishing }

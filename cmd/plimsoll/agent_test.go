@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAgentHelp_NamesWhatIsWatched(t *testing.T) {
+func TestAgentHelp_NamesWatchedResources(t *testing.T) {
 	status, help, _ := plimsoll("", "agent", "--help")
 	about, _, _ := strings.Cut(help, "Usage:")
 	for _, words := range []string{"memory", "disks", "inodes", "PIDs", "disarmed", "--dry-run=false"} {

@@ -14,7 +14,7 @@ import (
 
 // An armingCommand is one of the commands that change the arming of agents.
 type armingCommand struct {
-	setting     arming.Word
+	setting     arming.Setting
 	local       bool // has --local, for the disarm file of this node
 	short, long string
 	timeout     time.Duration

@@ -21,7 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// agentLease returns the lease of an agent, renewed now or so long ago.
+// agentLease returns the lease of an agent, renewed the given time ago.
 func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
@@ -36,7 +36,7 @@ type fakeServer struct {
 	leases []coordinationv1.Lease
 
 	mu      sync.Mutex
-	word    *corev1.ConfigMap // nil: there is none
+	setting *corev1.ConfigMap // nil: not created
 	patched int               // Nodes
 }
 
@@ -98,10 +98,10 @@ func (d *fakeServer) configMaps(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/nowhere/"):
 		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	case r.Method == http.MethodPost:
-		d.word = &corev1.ConfigMap{Data: map[string]string{"made": string(body)}}
+		d.setting = &corev1.ConfigMap{Data: map[string]string{"made": string(body)}}
 		answer(w, &corev1.ConfigMap{TypeMeta: kindOf("v1", "ConfigMap")})
-	case r.Method == http.MethodPatch && d.word != nil:
-		d.word.Data = map[string]string{"patched": string(body)}
+	case r.Method == http.MethodPatch && d.setting != nil:
+		d.setting.Data = map[string]string{"patched": string(body)}
 		answer(w, &corev1.ConfigMap{TypeMeta: kindOf("v1", "ConfigMap")})
 	default:
 		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
@@ -123,27 +123,27 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	_ = json.NewEncoder(w).Encode(&metav1.Status{TypeMeta: kindOf("v1", "Status"), Status: metav1.StatusFailure, Code: int32(code), Reason: reason})
 }
 
-// holds returns the text that the ConfigMap was last written with; empty if there
-// is no ConfigMap.
-func (d *fakeServer) holds() string {
+// written returns the last text written to the ConfigMap, and an empty text without a
+// ConfigMap.
+func (d *fakeServer) written() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.word == nil {
+	if d.setting == nil {
 		return ""
 	}
-	return d.word.Data["made"] + d.word.Data["patched"]
+	return d.setting.Data["made"] + d.setting.Data["patched"]
 }
 
 // Without an agent the commands fail, and report where there are agents.
 func TestArmingCommands_WithoutAgents(t *testing.T) {
 	elsewhere := []*coordinationv1.Lease{in("prod", agentLease("a", "true", "", 0)), in("prod", agentLease("b", "true", "", 0)), in("kube-node-lease", new(coordinationv1.Lease))}
 	for about, test := range map[string]struct {
-		leases []*coordinationv1.Lease
-		there  bool // the ConfigMap
-		args   []string
-		status int
-		says   []string // on standard output or error
-		word   string   // in the ConfigMap afterwards
+		leases  []*coordinationv1.Lease
+		exists  bool // the ConfigMap
+		args    []string
+		status  int
+		want    []string // on standard output or error
+		setting string   // in the ConfigMap afterwards
 	}{
 		"disarm in the wrong namespace": {elsewhere, false, []string{"disarm", "--all"}, exitFailed,
 			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --namespace"}, "disarmed"},
@@ -153,47 +153,47 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 			[]string{"in the namespace nowhere", `"disarmed" is not written`, "prod (2)"}, ""},
 		"arm before anything is installed": {nil, false, []string{"arm", "--all"}, exitFailed,
 			[]string{`"armed" is not written`}, ""},
-		"arm what has no agents yet": {nil, true, []string{"arm", "--all"}, exitFailed,
+		"arm before agents exist": {nil, true, []string{"arm", "--all"}, exitFailed,
 			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
-		"cleanup":                       {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
-		"cleanup, and none is expected": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "cleanup"},
-		"a node without an agent": {elsewhere, false, []string{"disarm", "c", "--namespace=prod", "--timeout=1s"}, exitFailed,
+		"cleanup without ConfigMap": {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
+		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "cleanup"},
+		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--namespace=prod", "--timeout=1s"}, exitFailed,
 			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
-		"a node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
+		"node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
 			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
-		"as it should be": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
+		"one agent in the namespace": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
 			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
 	} {
 		t.Run(about, func(t *testing.T) {
 			d, kubeconfig := newFakeServer(t, test.leases...)
-			if test.there {
-				d.word = &corev1.ConfigMap{}
+			if test.exists {
+				d.setting = &corev1.ConfigMap{}
 			}
 			begun := time.Now()
 			status, out, errs := plimsoll("", append(test.args, "--kubeconfig="+kubeconfig)...)
-			if said := out + errs; status != test.status || strings.Contains(said, "0 of 0") {
-				t.Errorf("status %d, want %d, after %s:\n%s", status, test.status, time.Since(begun), said)
+			if output := out + errs; status != test.status || strings.Contains(output, "0 of 0") {
+				t.Errorf("status %d, want %d, after %s:\n%s", status, test.status, time.Since(begun), output)
 			}
-			for _, words := range test.says {
-				if !strings.Contains(out+errs, words) {
-					t.Errorf("no %q in\n%s%s", words, out, errs)
+			for _, text := range test.want {
+				if !strings.Contains(out+errs, text) {
+					t.Errorf("no %q in\n%s%s", text, out, errs)
 				}
 			}
-			if held := d.holds(); (held == "") != (test.word == "") || !strings.Contains(held, test.word) {
-				t.Errorf("the ConfigMap holds %q, want %q", held, test.word)
+			if content := d.written(); (content == "") != (test.setting == "") || !strings.Contains(content, test.setting) {
+				t.Errorf("the ConfigMap contains %q, want %q", content, test.setting)
 			}
 		})
 	}
 }
 
-func TestArmingCommands_RefuseFlags(t *testing.T) {
+func TestArmingCommands_RejectInvalidUse(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
 	for _, test := range []struct {
 		args   string
 		status int
-		says   []string
+		want   []string
 		not    string
 	}{
 		{"cleanup", exitInvalid, []string{"name the nodes, or give --all"}, "--local"},
@@ -206,28 +206,28 @@ func TestArmingCommands_RefuseFlags(t *testing.T) {
 		if status != test.status || test.not != "" && strings.Contains(errs, test.not) {
 			t.Errorf("%s: %d: %s", test.args, status, errs)
 		}
-		for _, words := range test.says {
-			if !strings.Contains(errs, words) {
-				t.Errorf("%s: no %q in %s", test.args, words, errs)
+		for _, text := range test.want {
+			if !strings.Contains(errs, text) {
+				t.Errorf("%s: no %q in %s", test.args, text, errs)
 			}
 		}
 	}
 }
 
-func TestArmingCommands_Local(t *testing.T) {
+func TestArmingCommands_LocalDisarmFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "disarm")
 	command := func(args ...string) (status int, out string) {
-		var told bytes.Buffer
-		status = run(args, nil, &told, &told)
-		return status, told.String()
+		var output bytes.Buffer
+		status = run(args, nil, &output, &output)
+		return status, output.String()
 	}
-	if status, out := command("disarm", "--local", "--disarm-file="+file); status != 0 || !strings.Contains(out, file+" is there") {
+	if status, out := command("disarm", "--local", "--disarm-file="+file); status != 0 || !strings.Contains(out, file+" exists") {
 		t.Errorf("%d: %s", status, out)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
-	if status, out := command("arm", "--local", "--disarm-file="+file); status != 0 || !strings.Contains(out, file+" is gone") {
+	if status, out := command("arm", "--local", "--disarm-file="+file); status != 0 || !strings.Contains(out, file+" does not exist") {
 		t.Errorf("%d: %s", status, out)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/commands.md instead of comparing it")
 
-// TestReference_Commands holds the generated part of docs/reference/commands.md to the
+// TestReference_Commands compares the generated part of docs/reference/commands.md with the
 // commands and their flags.
 func TestReference_Commands(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "commands.md")
@@ -28,7 +28,7 @@ func TestReference_Commands(t *testing.T) {
 	before, rest, found := bytes.Cut(text, begin)
 	_, after, closed := bytes.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("%s has no marks %q and %q", path, begin, end)
+		t.Fatalf("%s has no markers %q and %q", path, begin, end)
 	}
 	var b bytes.Buffer
 	eachCommand(rootCommand(), func(c *cobra.Command) { writeUsage(&b, c) })

@@ -11,7 +11,7 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-func TestConfigCheck(t *testing.T) {
+func TestConfigCheck_OutputAndExitStatus(t *testing.T) {
 	const (
 		agentHead      = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 		controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
@@ -62,11 +62,11 @@ func TestConfigCheck(t *testing.T) {
 		t.Errorf("standard input: %d: %s%s", status, out, errs)
 	}
 	if status, _, errs := plimsoll("", "config", "chekc"); status != exitInvalid || !strings.Contains(errs, "check") {
-		t.Errorf("a command that there is not: %d: %s", status, errs)
+		t.Errorf("unknown command: %d: %s", status, errs)
 	}
 }
 
-// FuzzCheckConfig: a file is valid if it is valid for one of the two programs.
+// A file is valid if it is valid for one of the two programs.
 func FuzzCheckConfig(f *testing.F) {
 	for _, kind := range []string{agentconfig.Kind, controllerconfig.Kind, "KubeletConfiguration"} {
 		for _, text := range []string{"", "evictionHard: {memory.available: 100Mi}\n", "mode: replace\n", "containerRuntimeEndpoint: none\n"} {
@@ -78,7 +78,7 @@ func FuzzCheckConfig(f *testing.F) {
 		agent, ofAgent := agentconfig.ParseFile(data)
 		_, ofController := controllerconfig.ParseFile(data)
 		if ofAgent == nil && agent.ContainerRuntimeEndpoint != "" {
-			return // its form is checked, too
+			return // checkConfig also checks the form of the endpoint
 		}
 		if (err == nil) != (ofAgent == nil || ofController == nil) || err == nil && (kind == agentconfig.Kind) != (ofAgent == nil) {
 			t.Errorf("kind %q: %v; the agent: %v; the controller: %v", kind, err, ofAgent, ofController)

@@ -18,7 +18,7 @@ func controllerCommand() *cobra.Command {
 		Long: `Follows the heartbeats of all nodes, marks lost ones Unknown, taints them at a
 bounded rate and evicts their pods by tolerations, as kube-controller-manager's
 node-lifecycle and taint-eviction controllers do. With --mode=observe, the
-default, it only tells what it would do. Decisions are JSON lines on standard
+default, it only reports its decisions. Decisions are JSON lines on standard
 error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 		Args: noArguments,
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Without an API server the controller does not start, and reports that.
+// Without an API server the controller reports an error and does not start.
 func TestController_NeedsServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var errs bytes.Buffer

@@ -18,21 +18,20 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// namedFlag is a flag in a text, with its value where that is one word: no
-// placeholder, and no list or map.
+// namedFlag matches a flag in a text, with its value if that is one word: no
+// placeholder, list or map.
 var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-]*)(?:[^\w<=,.:/…-]|$))?`)
 
-// flagsOfOthers are those of other programs, as far as documents name them.
+// flagsOfOthers are the flags of other programs that documents name.
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
-	force-conflicts sort-by field-selector
+	force-conflicts sort-by field-selector from-literal replicas
 	api-versions create-namespace install no-hooks reset-then-reuse-values set
 	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
-	controllers runtime-config status-taint now`)
+	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold`)
 
-// TestDocs_NameFlagsThatExist holds documents, examples, manifests and help texts to the
-// flags of the program, and to the values that they can have.
+// Documents, examples, manifests and help texts name only flags and values of the program.
 func TestDocs_NameFlagsThatExist(t *testing.T) {
 	known := map[string]bool{"help": true}
 	texts := operatorTexts(t)
@@ -45,37 +44,37 @@ func TestDocs_NameFlagsThatExist(t *testing.T) {
 		texts["the help of "+c.CommandPath()] = text
 	})
 	if len(texts) < 50 || len(known) < 100 {
-		t.Fatalf("%d texts and %d flags were found, too few", len(texts), len(known))
+		t.Fatalf("found %d texts and %d flags, want at least 50 and 100", len(texts), len(known))
 	}
 	for name, text := range texts {
 		for _, found := range namedFlag.FindAllStringSubmatch(text, -1) {
 			flag, value := found[1], found[2]
 			switch {
 			case !known[flag] && !slices.Contains(flagsOfOthers, flag) && !strings.Contains(text, "--"+flag+"-…"):
-				t.Errorf("%s names the flag --%s, which there is not", name, flag)
+				t.Errorf("%s names the flag --%s, which does not exist", name, flag)
 			case refusesValue(flag, value):
-				t.Errorf("%s names --%s=%s, a value that the flag does not have", name, flag, value)
+				t.Errorf("%s names --%s=%s, which the flag rejects", name, flag, value)
 			}
 		}
 	}
 }
 
-func TestDocs_InvalidValueIsFound(t *testing.T) {
+func TestDocs_InvalidValueIsDetected(t *testing.T) {
 	for text, want := range map[string]bool{
 		"`--early-eviction=off`": true, "`--early-eviction=never`": false, "--mode=replaced,": false, "--mode=replaced\n": true, "--mode=replace\n": false,
 		"--dry-run=no ": true, "--dry-run=false ": false, "`--eviction-soft=key<value,…`": false, "--proc-root=here ": false,
 	} {
 		found := namedFlag.FindStringSubmatch(text)
 		if found == nil || refusesValue(found[1], found[2]) != want {
-			t.Errorf("%q: %q, want %t", text, found, want)
+			t.Errorf("%q: matched %q, want rejected %t", text, found, want)
 		}
 	}
 }
 
-// namedMetric is a metric of the program in a text.
+// namedMetric matches a metric of the program in a text.
 var namedMetric = regexp.MustCompile(`\b(plimsoll|node_collector|taint_eviction_controller)_[a-z_]+[a-z]\b`)
 
-// TestDocs_NameMetricsThatExist holds documents and manifests to the table of metrics.
+// Documents and manifests name only metrics in the table of metrics.
 func TestDocs_NameMetricsThatExist(t *testing.T) {
 	texts := operatorTexts(t)
 	known, found := texts["docs/reference/metrics.md"], 0
@@ -88,16 +87,16 @@ func TestDocs_NameMetricsThatExist(t *testing.T) {
 		}
 	}
 	if found < 100 {
-		t.Errorf("only %d names of metrics were found", found)
+		t.Errorf("found %d names of metrics, want at least 100", found)
 	}
 }
 
-// inThePod is a command that is run in the pod of an agent or controller.
+// inThePod matches a command that runs in the pod of an agent or controller.
 var inThePod = regexp.MustCompile(`exec POD -- /plimsoll ([a-z]+)`)
 
-// The endpoints are behind tokens and a NetworkPolicy, and nodes have no plimsoll of
-// their own: a runbook's commands run in the pod.
-func TestRunbooks_AskInThePod(t *testing.T) {
+// The endpoints are behind tokens and a NetworkPolicy, and nodes have no plimsoll binary.
+// Therefore the commands of runbooks run in the pod.
+func TestRunbooks_CommandsRunInPod(t *testing.T) {
 	text := ""
 	for name, page := range operatorTexts(t) {
 		if strings.HasPrefix(name, "docs/runbooks/") {
@@ -112,17 +111,17 @@ func TestRunbooks_AskInThePod(t *testing.T) {
 	var commands []string
 	for _, found := range inThePod.FindAllStringSubmatch(text, -1) {
 		if c, _, err := rootCommand().Find(found[1:]); err != nil || c.Name() != found[1] {
-			t.Errorf("docs/runbooks has %s, which is no command: %v", found[0], err)
+			t.Errorf("docs/runbooks has the unknown command %s: %v", found[0], err)
 		}
 		commands = append(commands, found[1])
 	}
 	if !slices.Contains(commands, "health") || !slices.Contains(commands, "arm") {
-		t.Errorf("docs/runbooks has the commands %v alone", commands)
+		t.Errorf("docs/runbooks has the commands %v, want health and arm among them", commands)
 	}
 }
 
-// refusesValue reports whether an option of agent or controller has a list of values,
-// and this one is not in it.
+// refusesValue reports whether an option of agent or controller has a list of values
+// without this one.
 func refusesValue(flag, value string) bool {
 	if value == "" {
 		return false
@@ -143,7 +142,7 @@ func refusesValue(flag, value string) bool {
 	})
 }
 
-// notAChoice is what is reported of a value that is not in the list.
+// notAChoice matches the fault of a value that is not in the list.
 var notAChoice = regexp.MustCompile("^(must be one of|must be true or false|unknown choice)")
 
 func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
@@ -157,7 +156,7 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 func operatorTexts(t *testing.T) map[string]string {
 	t.Helper()
 	root, texts := filepath.Join("..", ".."), map[string]string{}
-	// Decisions are left out: they tell of what was, too.
+	// Decision records are omitted: they also describe earlier states.
 	for _, place := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "deploy", "examples"} {
 		err := filepath.WalkDir(filepath.Join(root, place), func(path string, d fs.DirEntry, err error) error {
 			if d != nil && d.Name() == "decisions" {

@@ -15,11 +15,11 @@ import (
 )
 
 // errFindings is the error of a doctor that found errors, which it has written.
-var errFindings = errors.New("this is not as it has to be: see the errors above")
+var errFindings = errors.New("errors found: see above")
 
 // errIncomplete is the error of a doctor that found no error but could not examine
 // everything.
-var errIncomplete = errors.New("not everything could be looked at: see the findings whose code begins with unknown-")
+var errIncomplete = errors.New("some facts could not be read: see the findings with a code unknown-…")
 
 // doctorOptions are the flags of plimsoll doctor.
 type doctorOptions struct {
@@ -64,11 +64,11 @@ Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 }
 
 func (x *doctorOptions) run(ctx context.Context, c *config.Agent, out io.Writer) error {
-	look := examine.Node
+	run := examine.Node
 	if x.cluster {
-		look = examine.Cluster
+		run = examine.Cluster
 	}
-	found, err := look(ctx, c, version)
+	found, err := run(ctx, c, version)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (x *doctorOptions) run(ctx context.Context, c *config.Agent, out io.Writer)
 		return fmt.Errorf("write what was found: %w", err)
 	}
 	switch {
-	case doctor.Blind(found) && doctor.Worst(found) != doctor.Error:
+	case doctor.Incomplete(found) && doctor.Worst(found) != doctor.Error:
 		return errIncomplete
 	case doctor.Worst(found) == doctor.Error:
 		return errFindings

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// on is a node of files: one process, no swap, no kubelet and no runtime.
+// on returns the arguments for a node of files: one process, no swap, no kubelet and no runtime.
 func on(t *testing.T, kernel string) []string {
 	t.Helper()
 	root := t.TempDir()
@@ -38,22 +38,22 @@ func TestDoctor_ExitStatus(t *testing.T) {
 		kernel string
 		args   []string
 		status int
-		says   string
+		want   string
 	}{
-		"clean":              {"6.1.0", nil, 0, ""},
-		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFindings, "errors above"},
-		"an error":           {"4.19.0", nil, exitFindings, "errors above"},
-		"not a flag":         {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
-		"not a format":       {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},
-		"faulty thresholds":  {"6.1.0", []string{"--eviction-hard=memory.available<lots"}, exitInvalid, "must be a quantity"},
-		"a kubeconfig of no": {"6.1.0", []string{"--kubeconfig=/nowhere"}, exitFailed, "read the kubeconfig"},
-		"no cluster":         {"6.1.0", []string{"--cluster"}, exitFailed, "no API server is known"},
-		"could not look":     {"6.1.0", []string{"--disarm-file=/proc/1/comm/disarm"}, exitFailed, "not everything could be looked at"},
-		"an argument":        {"6.1.0", []string{"node-1"}, exitInvalid, "takes no arguments"},
+		"no finding":          {"6.1.0", nil, 0, ""},
+		"no source of pods":   {"6.1.0", []string{"--pod-manifests="}, exitFindings, "errors found"},
+		"error finding":       {"4.19.0", nil, exitFindings, "errors found"},
+		"unknown flag":        {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
+		"unknown format":      {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},
+		"faulty thresholds":   {"6.1.0", []string{"--eviction-hard=memory.available<lots"}, exitInvalid, "must be a quantity"},
+		"missing kubeconfig":  {"6.1.0", []string{"--kubeconfig=/nowhere"}, exitFailed, "read the kubeconfig"},
+		"no cluster":          {"6.1.0", []string{"--cluster"}, exitFailed, "no API server is known"},
+		"unreadable facts":    {"6.1.0", []string{"--disarm-file=/proc/1/comm/disarm"}, exitFailed, "some facts could not be read"},
+		"positional argument": {"6.1.0", []string{"node-1"}, exitInvalid, "takes no arguments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, _, errs := plimsoll("", append(on(t, test.kernel), test.args...)...)
-			if status != test.status || !strings.Contains(errs, test.says) {
+			if status != test.status || !strings.Contains(errs, test.want) {
 				t.Errorf("status %d, want %d: %s", status, test.status, errs)
 			}
 		})
@@ -100,7 +100,7 @@ func TestImport_KubeletConfig(t *testing.T) {
 	for _, test := range []struct {
 		args   []string
 		status int
-		says   string
+		want   string
 	}{
 		{[]string{file, file}, exitInvalid, "takes one file"},
 		{[]string{file, "--capacity=memory=0"}, exitInvalid, "--capacity=memory"},
@@ -108,7 +108,7 @@ func TestImport_KubeletConfig(t *testing.T) {
 		{[]string{file, "--kubelet-flags=--eviction-minimum-reclaim=memory.available=0%"}, exitInvalid, "must be above 0%"},
 		{[]string{filepath.Join(dir, "none")}, exitFailed, "read the kubelet's configuration"},
 	} {
-		if status, _, errs := plimsoll("", append([]string{"import-kubelet-config"}, test.args...)...); status != test.status || !strings.Contains(errs, test.says) {
+		if status, _, errs := plimsoll("", append([]string{"import-kubelet-config"}, test.args...)...); status != test.status || !strings.Contains(errs, test.want) {
 			t.Errorf("%v: status %d: %s", test.args, status, errs)
 		}
 	}

@@ -17,8 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// TestHealth_AnswersBesideHangingConnections runs the command of the exec probe while
-// 2,000 connections hang at the address.
+// The command of the exec probe runs while 2,000 connections hang at the address.
 func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 	var live atomic.Bool
 	live.Store(true)
@@ -68,7 +67,7 @@ func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 	live.Store(true)
 	var out, errs bytes.Buffer
 	if status := run([]string{"health", "/livez/loop", "--socket=" + socket}, strings.NewReader(""), &out, &errs); status != 0 || out.String() != "ok\n" {
-		t.Errorf("a path: exit status %d: %s%s", status, &out, &errs)
+		t.Errorf("path: exit status %d: %s%s", status, &out, &errs)
 	}
 	if status := run([]string{"health"}, strings.NewReader(""), &out, &errs); status != exitInvalid {
 		t.Errorf("without a check: exit status %d", status)

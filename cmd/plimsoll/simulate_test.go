@@ -65,22 +65,22 @@ func TestSimulate_ExitStatus(t *testing.T) {
 		status int
 		lines  []string // beginnings, one for each line on standard error
 	}{
-		{"a file that is not there", "", []string{filepath.Join(dir, "none.yaml")}, 1, []string{"read the scenario: open "}},
-		{"a directory", "", []string{dir}, 1, []string{"read the scenario: "}},
-		{"faults, one a line", "apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\nspeling: 1\npods: [{metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}}]\nsteps: [{at: x}, {at: 1s, remove: [ghost]}]",
+		{"missing file", "", []string{filepath.Join(dir, "none.yaml")}, 1, []string{"read the scenario: open "}},
+		{"directory", "", []string{dir}, 1, []string{"read the scenario: "}},
+		{"faults, one per line", "apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\nspeling: 1\npods: [{metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}}]\nsteps: [{at: x}, {at: 1s, remove: [ghost]}]",
 			[]string{"-"}, 2, []string{"speling: 1: ", "pods[0].spec.containers[0].resources.requests.memory: \"lots\": ", "steps[0].at: \"x\": ", "steps[1].remove[0]: ghost: "}},
-		{"faults of a cluster, one a line", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a}}]\nevents: [{at: 1s, stop: [b]}]\nuntil: x",
+		{"faults of a cluster, one per line", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a}}]\nevents: [{at: 1s, stop: [b]}]\nuntil: x",
 			[]string{"-"}, 2, []string{"events[0].stop[0]: \"b\": ", "until: \"x\": "}},
-		{"a fault that only the run can find", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a, labels: {kubernetes.io/os: linux}}}]\npods: [{metadata: {name: p}}]\nevents: [{at: 1s, addPod: {metadata: {name: p}}}]\nuntil: 1m",
+		{"fault found by the run", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a, labels: {kubernetes.io/os: linux}}}]\npods: [{metadata: {name: p}}]\nevents: [{at: 1s, addPod: {metadata: {name: p}}}]\nuntil: 1m",
 			[]string{"-"}, 2, []string{"events[0].addPod: default/p: "}},
-		{"a kind that there is not", "apiVersion: plimsoll.dev/v1alpha1\nkind: Scenario", []string{"-"}, 2, []string{"kind: \"Scenario\": must be NodeScenario or ClusterScenario"}},
-		{"nothing at all", "", []string{"-"}, 2, []string{"apiVersion: required", "kind: required", "steps: required"}},
-		{"no YAML", "{", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
-		{"a binary", "\x00\xff\xfe", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
-		{"an unknown format", "", []string{"-o", "xml", "-"}, 2, []string{`--output: "xml": must be text or json`}},
+		{"unknown kind", "apiVersion: plimsoll.dev/v1alpha1\nkind: Scenario", []string{"-"}, 2, []string{"kind: \"Scenario\": must be NodeScenario or ClusterScenario"}},
+		{"empty input", "", []string{"-"}, 2, []string{"apiVersion: required", "kind: required", "steps: required"}},
+		{"invalid YAML", "{", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
+		{"binary input", "\x00\xff\xfe", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
+		{"unknown format", "", []string{"-o", "xml", "-"}, 2, []string{`--output: "xml": must be text or json`}},
 		{"no file", "", nil, 2, []string{"simulate takes one scenario file"}},
 		{"two files", "", []string{"a", "b"}, 2, []string{"simulate takes one scenario file"}},
-		{"an unknown flag", "", []string{"--fast", "-"}, 2, []string{"unknown flag: --fast"}},
+		{"unknown flag", "", []string{"--fast", "-"}, 2, []string{"unknown flag: --fast"}},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			for _, output := range []string{"text", "json"} {

@@ -87,8 +87,9 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// Neither the directory, nor the clock, nor the order of a map affects a file.
-func TestTheSameBinariesGiveTheSameBytes(t *testing.T) {
+// TestWrite_IsReproducible: neither the directory, nor the clock, nor the order of a map affects
+// a file.
+func TestWrite_IsReproducible(t *testing.T) {
 	all := binaries(t)
 	var first map[string]string
 	for range 3 {
@@ -100,10 +101,10 @@ func TestTheSameBinariesGiveTheSameBytes(t *testing.T) {
 		}
 		wrote := files(t, dir)
 		if wrote["plimsoll.digest"] != digest+"\n" {
-			t.Errorf("the digest is %s, and the file says %q", digest, wrote["plimsoll.digest"])
+			t.Errorf("got digest %s, but the file has %q", digest, wrote["plimsoll.digest"])
 		}
 		if len(wrote) != 4 {
-			t.Errorf("%d files, want the archive, its digest and two lists", len(wrote))
+			t.Errorf("got %d files, want the archive, its digest and two lists", len(wrote))
 		}
 		if first == nil {
 			first = wrote
@@ -142,7 +143,7 @@ func unpacked(t *testing.T, archive string) (v1.ImageIndex, v1.Descriptor) {
 	return index, manifest.Manifests[0]
 }
 
-func TestTheArchiveHoldsWhatItSays(t *testing.T) {
+func TestWrite_ArchiveIsConsistent(t *testing.T) {
 	all, dir := binaries(t), t.TempDir()
 	digest, err := write(tested, all, dir)
 	if err != nil {
@@ -246,18 +247,19 @@ func checkLayer(t *testing.T, content *tar.Reader, b *binary) {
 		}
 		switch {
 		case header.Name == "plimsoll" && !bytes.Equal(text, b.text):
-			t.Errorf("the program for %s is not the one that was given", b.arch)
+			t.Errorf("the program for %s differs from the given one", b.arch)
 		case header.Name == "etc/passwd" && !strings.Contains(string(text), "nonroot:x:65532:65532:"):
-			t.Errorf("etc/passwd knows no user 65532:\n%s", text)
+			t.Errorf("etc/passwd has no user 65532:\n%s", text)
 		}
 	}
 	if want := []string{"755 etc/", "644 etc/group", "644 etc/passwd", "755 plimsoll"}; !slices.Equal(names, want) {
-		t.Errorf("the layer for %s holds %q, want %q", b.arch, names, want)
+		t.Errorf("the layer for %s contains %q, want %q", b.arch, names, want)
 	}
 }
 
-// A binary that would not start in the image, or has wrong metadata, is refused.
-func TestRefusals(t *testing.T) {
+// TestRelease_RefusesInvalidInput covers binaries that would not start in the image, or have
+// wrong metadata.
+func TestRelease_RefusesInvalidInput(t *testing.T) {
 	dir, err := built()
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +269,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, epoch, version, arg, want string }{
-		{"another machine's", "1", "v1", "arm64=" + filepath.Join(dir, "amd64"), "for linux/amd64, not for linux/arm64"},
+		{"other architecture", "1", "v1", "arm64=" + filepath.Join(dir, "amd64"), "for linux/amd64, not for linux/arm64"},
 		{"no Go program", "1", "v1", "amd64=" + noProgram, "build it with go build"},
 		{"no file", "1", "v1", "amd64=" + filepath.Join(dir, "none"), "no such file"},
 		{"no time", "", "v1", "amd64=" + filepath.Join(dir, "amd64"), "git log -1"},
@@ -287,7 +289,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestADynamicProgramIsRefused(t *testing.T) {
+func TestStatic_RefusesDynamicPrograms(t *testing.T) {
 	shell, err := os.ReadFile("/bin/sh")
 	if err != nil {
 		t.Fatal(err)

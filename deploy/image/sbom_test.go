@@ -45,7 +45,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-func TestTheListIsWhatTheBinaryIsMadeOf(t *testing.T) {
+func TestBOM_ListsModulesOfBinary(t *testing.T) {
 	valid, dir, serials := schema(t), t.TempDir(), map[string]string{}
 	for _, b := range binaries(t) {
 		path := filepath.Join(dir, b.arch)
@@ -105,20 +105,20 @@ func checkParts(t *testing.T, bom cdx.BOM, b *binary) {
 	}
 }
 
-func TestModules(t *testing.T) {
+func TestModule_DescribesReplacements(t *testing.T) {
 	const sum = "h1:LyU5fQw8RRfmKeFhsVg9N4ZAhWpFMrbqYKPmYLoBWAA="
 	replaced := &debug.Module{Path: "example.org/a", Version: "v1.0.0", Sum: sum,
 		Replace: &debug.Module{Path: "example.org/fork/a", Version: "v2.0.0+incompatible", Sum: sum}}
 	part, err := module(replaced)
 	if err != nil || part.PackageURL != "pkg:golang/example.org/fork/a@v2.0.0%2Bincompatible" || (*part.Hashes)[0].Value[:6] != "2f2539" {
-		t.Errorf("what replaced a module is %+v, %v", part, err)
+		t.Errorf("replacement of a module: %+v, %v", part, err)
 	}
 	for name, m := range map[string]*debug.Module{
 		"a directory": {Path: "example.org/a", Version: "v1.0.0", Replace: &debug.Module{Path: "../a"}},
 		"no base64":   {Path: "example.org/a", Version: "v1.0.0", Sum: "h1:§"},
 	} {
 		if part, err := module(m); err == nil {
-			t.Errorf("%s: %+v goes into an image", name, part)
+			t.Errorf("%s: got %+v, want an error", name, part)
 		}
 	}
 }

@@ -8,8 +8,8 @@
 //     allows, or more than its share once all of them reach the quota. No namespace uses the
 //     share of another one, and a restart resets nothing.
 //   - Exhaustion overrides quotas and backoffs: the hourly quota is several times as high,
-//     owners are not limited, and ineffective evictions protect no hog: see [Limiter.Lasts].
-//   - An eviction is judged by the usage outside of pods, in the unit of its signal. It is
+//     owners are not limited, and ineffective evictions protect no hog: see [Limiter.HasLastingEffect].
+//   - An eviction is evaluated by the usage outside of pods, in the unit of its signal. It is
 //     ineffective if that has grown by more than half of the pod's measured usage. Growth
 //     beyond the pod's usage counts against the eviction before. Growth of other pods counts
 //     against none, since evictions are the remedy for it.

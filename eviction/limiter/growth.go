@@ -16,15 +16,15 @@ const (
 // quiet is an earlier observation of a signal within a limit.
 type quiet struct {
 	since time.Time
-	seen  Sight
+	seen  Observation
 }
 
-// Lasts reports whether evicting a pod with the given usage would help in spite of a limit for
+// HasLastingEffect reports whether evicting a pod with the given usage would help in spite of a limit for
 // ineffective evictions. It does if growth outside of pods within the limit is so slow that half
 // of the usage would last longer than lastTime. Without such growth the hog is a pod, which the
 // limit is not for.
-func (r *Limiter) Lasts(of signals.Signal, used signals.Amount, now time.Time, seen *Sight) bool {
-	f := &r.relief[of.Definition().Condition]
+func (r *Limiter) HasLastingEffect(of signals.Signal, used signals.Amount, now time.Time, seen *Observation) bool {
+	f := &r.records[of.Definition().Condition]
 	q, begun := f.quiet[of]
 	if !begun {
 		f.watch(of, now, seen)
@@ -42,7 +42,7 @@ func (r *Limiter) Lasts(of signals.Signal, used signals.Amount, now time.Time, s
 }
 
 // watch sets the base for later observations of a signal.
-func (f *relief) watch(of signals.Signal, now time.Time, seen *Sight) {
+func (f *record) watch(of signals.Signal, now time.Time, seen *Observation) {
 	if f.quiet == nil {
 		f.quiet = map[signals.Signal]quiet{}
 	}

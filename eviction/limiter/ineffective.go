@@ -16,27 +16,27 @@ type Share struct {
 	Known bool // false: it exists, but was not measured
 }
 
-// Sight is the observation of a resource at one time: the available amount and the usage of each
+// Observation is the observation of a resource at one time: the available amount and the usage of each
 // pod. The rest of the capacity is used outside of pods.
-type Sight struct {
+type Observation struct {
 	Left   signals.Amount // available; the rest of the capacity is in use
 	Total  signals.Amount // the capacity
 	Shares []Share
 }
 
-// Kill is an eviction with an effect to be judged.
+// Kill is an eviction with an effect to be evaluated.
 type Kill struct {
 	Signal   signals.Signal
 	UID      string
 	Expected signals.Amount // measured usage of the pod; 0 if unknown
-	Before   Sight          // at the decision
+	Before   Observation    // at the decision
 }
 
-// relief is the record of evictions for one condition since it has become True.
-type relief struct {
-	last     *Kill     // not judged yet
+// record is the record of evictions for one condition since it has become True.
+type record struct {
+	last     *Kill     // not evaluated yet
 	accounts []account // of the evictions, in order
-	holds    int       // limits so far: the next one lasts twice as long
+	limits   int       // limits so far: the next one lasts twice as long
 	until    time.Time
 	quiet    map[signals.Signal]quiet // per signal within a limit: two signals of one condition take turns
 }
@@ -47,18 +47,18 @@ type account struct {
 	expected, left signals.Amount
 }
 
-func (a *account) futile() bool { return a.left < a.expected/2+a.expected%2 }
+func (a *account) ineffective() bool { return a.left < a.expected/2+a.expected%2 }
 
-// MaxIneffectiveLimit is the maximum of [Policy.Futile]. No more evictions are stored.
+// MaxIneffectiveLimit is the maximum of [Policy.MaxIneffective]. No more evictions are stored.
 const MaxIneffectiveLimit = 100
 
-// Expect records an eviction for a later [Limiter.Judge]. If the pod's usage is unknown, any
+// Expect records an eviction for a later [Limiter.Evaluate]. If the pod's usage is unknown, any
 // freed amount counts as effective.
 func (r *Limiter) Expect(k *Kill) {
-	if r == nil || r.policy.Futile == 0 {
+	if r == nil || r.policy.MaxIneffective == 0 {
 		return
 	}
-	f := &r.relief[k.Signal.Definition().Condition]
+	f := &r.records[k.Signal.Definition().Condition]
 	f.last = k
 	f.accounts = append(f.accounts[max(0, len(f.accounts)-MaxIneffectiveLimit+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
 }
@@ -68,45 +68,45 @@ func (r *Limiter) Cancel(uid string) {
 	if r == nil {
 		return
 	}
-	for i := range r.relief {
-		f := &r.relief[i]
+	for i := range r.records {
+		f := &r.records[i]
 		if n := len(f.accounts) - 1; n >= 0 && f.accounts[n].uid == uid {
 			f.accounts, f.last = f.accounts[:n], nil
 		}
 	}
 }
 
-// Awaiting returns the last eviction for a condition until it was judged, and nil if there is
+// Awaiting returns the last eviction for a condition until it was evaluated, and nil if there is
 // none.
 func (r *Limiter) Awaiting(c signals.Condition) *Kill {
 	if r == nil {
 		return nil
 	}
-	return r.relief[c].last
+	return r.records[c].last
 }
 
-// Judge compares the present observation, at the next choice for a condition, with that before
+// Evaluate compares the present observation, at the next choice for a condition, with that before
 // the last eviction. It returns the limit that begins now, if any. An effective eviction ends a
 // limit.
-func (r *Limiter) Judge(c signals.Condition, now time.Time, seen *Sight) Limit {
-	f := &r.relief[c]
+func (r *Limiter) Evaluate(c signals.Condition, now time.Time, seen *Observation) Limit {
+	f := &r.records[c]
 	f.take(grown(&f.last.Before, seen))
 	f.quiet = nil
 	f.watch(f.last.Signal, now, seen)
 	f.last, r.moved = nil, true
-	if f.row() < r.policy.Futile {
+	if f.row() < r.policy.MaxIneffective {
 		f.until = time.Time{}
 		return Limit{}
 	}
-	f.holds++
-	f.until = now.Add(doubled(r.policy.FutileBackOff, f.holds, MaxFutile))
+	f.limits++
+	f.until = now.Add(doubled(r.policy.IneffectiveBackoff, f.limits, MaxIneffectiveBackoff))
 	return r.Ineffective(c, now)
 }
 
 // take charges growth outside of pods to the last eviction first, and the excess to the one
 // before. Without the excess, evictions in quick succession would count only the growth until the
 // next one. A decrease is credited in the same order.
-func (f *relief) take(taken signals.Amount) {
+func (f *record) take(taken signals.Amount) {
 	for i := len(f.accounts) - 1; i >= 0 && taken != 0; i-- {
 		a := &f.accounts[i]
 		before := a.left
@@ -116,15 +116,15 @@ func (f *relief) take(taken signals.Amount) {
 }
 
 // row returns the number of consecutive ineffective evictions up to the last.
-func (f *relief) row() (n int) {
-	for n < len(f.accounts) && f.accounts[len(f.accounts)-1-n].futile() {
+func (f *record) row() (n int) {
+	for n < len(f.accounts) && f.accounts[len(f.accounts)-1-n].ineffective() {
 		n++
 	}
 	return n
 }
 
-// judged returns the record without the eviction not judged yet.
-func (f relief) judged() relief {
+// evaluated returns the record without the eviction that is not evaluated yet.
+func (f record) evaluated() record {
 	if f.last != nil {
 		f.accounts = f.accounts[:len(f.accounts)-1]
 	}
@@ -133,25 +133,25 @@ func (f relief) judged() relief {
 
 // Ineffective returns the limit after ineffective evictions for a condition.
 func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
-	if r == nil || !now.Before(r.relief[c].until) {
+	if r == nil || !now.Before(r.records[c].until) {
 		return Limit{}
 	}
-	f := r.relief[c].judged()
+	f := r.records[c].evaluated()
 	return Limit{By: Ineffective, Condition: c, N: f.row(), Until: f.until}
 }
 
 // Clear drops the record of a condition after it became False. It reports whether there was one.
 func (r *Limiter) Clear(c signals.Condition) bool {
-	if r == nil || len(r.relief[c].accounts) == 0 && r.relief[c].holds == 0 {
+	if r == nil || len(r.records[c].accounts) == 0 && r.records[c].limits == 0 {
 		return false
 	}
-	r.relief[c], r.moved = relief{}, true
+	r.records[c], r.moved = record{}, true
 	return true
 }
 
 // grown returns the growth of the usage outside of pods. A pod measured at only one of the two
 // times counts as unchanged. A new or ended pod counts with all its usage.
-func grown(before, now *Sight) signals.Amount {
+func grown(before, now *Observation) signals.Amount {
 	all := minus(minus(now.Total, now.Left), minus(before.Total, before.Left))
 	shares := slices.Clone(before.Shares)
 	slices.SortFunc(shares, byUID)

@@ -9,19 +9,19 @@ import (
 
 // Policy is the configuration of a [Limiter]. The zero value limits nothing.
 type Policy struct {
-	PerHour       int           // evictions, shared by namespaces; 0: no quota
-	Futile        int           // consecutive ineffective evictions; 0: effects are not judged
-	FutileBackOff time.Duration // initial; doubles up to MaxFutile
-	OwnerBackoff  time.Duration // initial; doubles up to MaxOwner; 0: off
+	PerHour            int           // evictions, shared by namespaces; 0: no quota
+	MaxIneffective     int           // consecutive ineffective evictions; 0: effects are not evaluated
+	IneffectiveBackoff time.Duration // initial; doubles up to MaxIneffectiveBackoff
+	OwnerBackoff       time.Duration // initial; doubles up to MaxOwner; 0: off
 }
 
 // Maximum backoffs, and the definition of a loop of one owner's pods.
 const (
-	MaxFutile  = time.Hour
-	MaxOwner   = 30 * time.Minute
-	window     = time.Hour // of the quota
-	loop       = 3         // evictions
-	loopWindow = 10 * time.Minute
+	MaxIneffectiveBackoff = time.Hour
+	MaxOwner              = 30 * time.Minute
+	window                = time.Hour // of the quota
+	loop                  = 3         // evictions
+	loopWindow            = 10 * time.Minute
 	// UrgentBounds is the factor on [Policy.PerHour] while the resource is exhausted.
 	UrgentBounds = 5
 )
@@ -58,7 +58,7 @@ func (h Limit) Explain(now time.Time) string {
 	case Ineffective:
 		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for %s, unless the pressure ends before", h.N, h.Condition, left)
 	case Owner:
-		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: the pod is spared for %s", h.N, left)
+		return fmt.Sprintf("%d pods of its owner were evicted in a row: no further one for %s", h.N, left)
 	}
 	return ""
 }
@@ -66,12 +66,12 @@ func (h Limit) Explain(now time.Time) string {
 // Limiter stores the record of evictions. It is owned by one goroutine. A nil Limiter limits
 // nothing.
 type Limiter struct {
-	policy Policy
-	spent  []spending     // evictions within the window, in order
-	shares map[string]int // number of them per namespace
-	relief [signals.ConditionCount]relief
-	owners map[string]*history
-	moved  bool // the state to save has changed
+	policy  Policy
+	spent   []spending     // evictions within the window, in order
+	shares  map[string]int // number of them per namespace
+	records [signals.ConditionCount]record
+	owners  map[string]*history
+	moved   bool // the state to save has changed
 }
 
 // New returns a limiter without a record.
@@ -107,13 +107,13 @@ func (r *Limiter) Withdrawn(namespace, owner string, at time.Time) {
 }
 
 // doubled returns the backoff for the given number of times. The first one is not doubled.
-func doubled(first time.Duration, times int, longest time.Duration) time.Duration {
+func doubled(first time.Duration, times int, maxBackoff time.Duration) time.Duration {
 	d := first
 	for range times - 1 {
-		if d >= longest {
+		if d >= maxBackoff {
 			break
 		}
 		d *= 2
 	}
-	return min(d, longest)
+	return min(d, maxBackoff)
 }

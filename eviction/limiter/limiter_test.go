@@ -21,31 +21,31 @@ func shares(used ...signals.Amount) (list []limiter.Share) {
 	return list
 }
 
-func TestWhatMakesAnEvictionFutile(t *testing.T) {
-	before := limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)} // a ends, 310 are outside
+func TestLimiter_DetectsIneffectiveEviction(t *testing.T) {
+	before := limiter.Observation{Left: 90, Total: 1000, Shares: shares(100, 200, 300)} // a ends, 310 are used outside
 	for _, tc := range []struct {
 		about    string
 		expected signals.Amount
-		now      limiter.Sight
+		now      limiter.Observation
 		want     bool
 	}{
-		{"all of it came back", 100, limiter.Sight{Left: 190, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
-		{"half of it", 100, limiter.Sight{Left: 140, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
-		{"less than half", 100, limiter.Sight{Left: 139, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
-		{"less than there was before", 100, limiter.Sight{Left: 10, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
-		{"another pod took it", 100, limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 300, 300)[1:]}, false},
-		{"a new pod took it", 100, limiter.Sight{Left: 90, Total: 1000, Shares: append(shares(0, 200, 300)[1:], limiter.Share{UID: "new", Used: 100, Known: true})}, false},
-		{"another pod ended, and what both held is there", 100, limiter.Sight{Left: 390, Total: 1000, Shares: shares(0, 200, 300)[2:]}, false},
-		{"another pod ended, and outside took both", 100, limiter.Sight{Left: 90, Total: 1000, Shares: shares(0, 200, 300)[2:]}, true},
-		{"its processes are still there", 100, limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)}, false},
-		{"a pod without measurement counts as unchanged", 100, limiter.Sight{Left: 90, Total: 1000, Shares: shares(0, -1, 300)[1:]}, true},
-		{"a larger node", 100, limiter.Sight{Left: 1190, Total: 2000, Shares: shares(0, 200, 300)[1:]}, false},
-		{"an odd half", 101, limiter.Sight{Left: 140, Total: 1000, Shares: shares(101, 200, 300)[1:]}, true},
-		{"nothing was seen of the pod, and something is free", 0, limiter.Sight{Left: 191, Total: 1000, Shares: shares(0, 200, 300)[1:]}, false},
-		{"absurd figures", 100, limiter.Sight{Left: math.MinInt64, Total: math.MaxInt64, Shares: shares(0, math.MaxInt64, math.MaxInt64)[1:]}, true},
+		{"all freed", 100, limiter.Observation{Left: 190, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
+		{"half freed", 100, limiter.Observation{Left: 140, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
+		{"less than half freed", 100, limiter.Observation{Left: 139, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
+		{"less available than before", 100, limiter.Observation{Left: 10, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
+		{"another pod grew", 100, limiter.Observation{Left: 90, Total: 1000, Shares: shares(100, 300, 300)[1:]}, false},
+		{"new pod grew", 100, limiter.Observation{Left: 90, Total: 1000, Shares: append(shares(0, 200, 300)[1:], limiter.Share{UID: "new", Used: 100, Known: true})}, false},
+		{"another pod ended, all freed", 100, limiter.Observation{Left: 390, Total: 1000, Shares: shares(0, 200, 300)[2:]}, false},
+		{"another pod ended, growth outside", 100, limiter.Observation{Left: 90, Total: 1000, Shares: shares(0, 200, 300)[2:]}, true},
+		{"processes remain", 100, limiter.Observation{Left: 90, Total: 1000, Shares: shares(100, 200, 300)}, false},
+		{"unmeasured pod", 100, limiter.Observation{Left: 90, Total: 1000, Shares: shares(0, -1, 300)[1:]}, true},
+		{"larger capacity", 100, limiter.Observation{Left: 1190, Total: 2000, Shares: shares(0, 200, 300)[1:]}, false},
+		{"odd half", 101, limiter.Observation{Left: 140, Total: 1000, Shares: shares(101, 200, 300)[1:]}, true},
+		{"unmeasured victim, some freed", 0, limiter.Observation{Left: 191, Total: 1000, Shares: shares(0, 200, 300)[1:]}, false},
+		{"extreme values", 100, limiter.Observation{Left: math.MinInt64, Total: math.MaxInt64, Shares: shares(0, math.MaxInt64, math.MaxInt64)[1:]}, true},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
-			r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Minute})
+			r := limiter.New(limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Minute})
 			kill := &limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: tc.expected, Before: before}
 			kill.Before.Shares = shares(max(tc.expected, 100), 200, 300)
 			kill.Before.Total = before.Total + max(tc.expected, 100) - 100
@@ -53,131 +53,131 @@ func TestWhatMakesAnEvictionFutile(t *testing.T) {
 			now.Total = now.Total.Plus(max(tc.expected, 100) - 100)
 			r.Expect(kill)
 			if r.Awaiting(signals.MemoryPressure) != kill || r.Awaiting(signals.DiskPressure) != nil {
-				t.Fatal("what is asked for is not remembered")
+				t.Fatal("Awaiting did not return the eviction, or returned it for another condition")
 			}
-			hold := r.Judge(signals.MemoryPressure, at(0), &now)
-			if got := hold.By == limiter.Ineffective; got != tc.want {
-				t.Errorf("futile: %v", got)
+			limit := r.Evaluate(signals.MemoryPressure, at(0), &now)
+			if got := limit.By == limiter.Ineffective; got != tc.want {
+				t.Errorf("ineffective: got %v, want %v", got, tc.want)
 			}
 			if r.Awaiting(signals.MemoryPressure) != nil {
-				t.Error("it is judged twice")
+				t.Error("the eviction was not removed by its evaluation")
 			}
 		})
 	}
 }
 
 // An eviction of a pod with unknown usage is ineffective if it freed nothing.
-func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
+func TestLimiter_UnknownUsageIneffectiveIfNothingFreed(t *testing.T) {
 	for left, want := range map[signals.Amount]bool{89: true, 90: true, 91: false} {
-		r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Minute})
-		r.Expect(&limiter.Kill{Signal: signals.PIDAvailable, UID: "a", Before: limiter.Sight{Left: 90, Total: 1000, Shares: shares(-1, 200)}})
-		hold := r.Judge(signals.PIDPressure, at(0), &limiter.Sight{Left: left, Total: 1000, Shares: shares(0, 200)[1:]})
-		if got := hold.By == limiter.Ineffective; got != want {
-			t.Errorf("%d left: futile: %v", left, got)
+		r := limiter.New(limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Minute})
+		r.Expect(&limiter.Kill{Signal: signals.PIDAvailable, UID: "a", Before: limiter.Observation{Left: 90, Total: 1000, Shares: shares(-1, 200)}})
+		limit := r.Evaluate(signals.PIDPressure, at(0), &limiter.Observation{Left: left, Total: 1000, Shares: shares(0, 200)[1:]})
+		if got := limit.By == limiter.Ineffective; got != want {
+			t.Errorf("%d available: ineffective %v, want %v", left, got, want)
 		}
 	}
 }
 
-// Two pods are evicted in quick succession, since one is not enough. Their memory is taken later.
-// An effective eviction followed by an ineffective one is no sequence of two.
-func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
+// Two pods are evicted in quick succession, since one is not enough. Usage outside of pods grows
+// later. An effective eviction followed by an ineffective one is no sequence of two.
+func TestLimiter_AttributesLateGrowthBackwards(t *testing.T) {
 	for _, tc := range []struct {
 		about string
-		left  []signals.Amount // available when the first, the second, … of four pods of 100 each is judged; initially 90
+		left  []signals.Amount // available when the first, the second, … of four pods of 100 each is evaluated; initially 90
 		grow  []signals.Amount // growth of the last pod by then
 		want  int              // number of evictions until they are ineffective; 0: not within three
 	}{
-		{"each for itself", []signals.Amount{90, 90, 90}, []signals.Amount{0, 0, 0}, 2},
+		{"each ineffective by itself", []signals.Amount{90, 90, 90}, []signals.Amount{0, 0, 0}, 2},
 		{"both together", []signals.Amount{190, 90, 90}, []signals.Amount{0, 0, 0}, 2},
-		{"the second by more than it left", []signals.Amount{190, 139, 139}, []signals.Amount{0, 0, 0}, 2},
-		{"the second, and not quite half of the first", []signals.Amount{190, 140, 140}, []signals.Amount{0, 0, 0}, 3},
-		{"pods took what the second left, and nobody what the others did", []signals.Amount{90, 90, 190}, []signals.Amount{0, 100, 100}, 0},
-		{"one that helped in between", []signals.Amount{90, 90, 90}, []signals.Amount{0, 100, 100}, 0},
-		{"what is given back is there", []signals.Amount{10, 190, 190}, []signals.Amount{0, 0, 0}, 0},
+		{"more than the second freed", []signals.Amount{190, 139, 139}, []signals.Amount{0, 0, 0}, 2},
+		{"the second and less than half of the first", []signals.Amount{190, 140, 140}, []signals.Amount{0, 0, 0}, 3},
+		{"second effective, growth of pods", []signals.Amount{90, 90, 190}, []signals.Amount{0, 100, 100}, 0},
+		{"effective one in between", []signals.Amount{90, 90, 90}, []signals.Amount{0, 100, 100}, 0},
+		{"growth decreases again", []signals.Amount{10, 190, 190}, []signals.Amount{0, 0, 0}, 0},
 	} {
-		r := limiter.New(limiter.Policy{Futile: 2, FutileBackOff: time.Minute})
-		sight := limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 100, 100, 100)}
+		r := limiter.New(limiter.Policy{MaxIneffective: 2, IneffectiveBackoff: time.Minute})
+		seen := limiter.Observation{Left: 90, Total: 1000, Shares: shares(100, 100, 100, 100)}
 		got := 0
 		for i := 0; i < 3 && got == 0; i++ {
-			r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: sight.Shares[0].UID, Expected: 100, Before: sight})
+			r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: seen.Shares[0].UID, Expected: 100, Before: seen})
 			rest := shares(100, 100, 100, 100+tc.grow[i])[i+1:]
-			sight = limiter.Sight{Left: tc.left[i], Total: 1000, Shares: rest}
-			if r.Judge(signals.MemoryPressure, at(0), &sight).By == limiter.Ineffective {
+			seen = limiter.Observation{Left: tc.left[i], Total: 1000, Shares: rest}
+			if r.Evaluate(signals.MemoryPressure, at(0), &seen).By == limiter.Ineffective {
 				got = i + 1
 			}
 		}
 		if got != tc.want {
-			t.Errorf("%s: futile after %d, want %d", tc.about, got, tc.want)
+			t.Errorf("%s: ineffective after %d, want %d", tc.about, got, tc.want)
 		}
 	}
 }
 
-// judged records an eviction and its judgement.
-func judged(r *limiter.Limiter, now time.Time, futile bool) limiter.Limit {
-	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 100, Before: limiter.Sight{Total: 1000, Shares: shares(100)}})
+// evaluated records an eviction and evaluates it.
+func evaluated(r *limiter.Limiter, now time.Time, ineffective bool) limiter.Limit {
+	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 100, Before: limiter.Observation{Total: 1000, Shares: shares(100)}})
 	left := signals.Amount(100)
-	if futile {
+	if ineffective {
 		left = 0
 	}
-	return r.Judge(signals.MemoryPressure, now, &limiter.Sight{Left: left, Total: 1000})
+	return r.Evaluate(signals.MemoryPressure, now, &limiter.Observation{Left: left, Total: 1000})
 }
 
-func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
-	r := limiter.New(limiter.Policy{Futile: 2, FutileBackOff: 5 * time.Minute})
-	if hold := judged(r, at(0), true); hold != (limiter.Limit{}) {
-		t.Fatalf("one is no row: %+v", hold)
+func TestLimiter_IneffectiveBackoffDoublesUpToAnHour(t *testing.T) {
+	r := limiter.New(limiter.Policy{MaxIneffective: 2, IneffectiveBackoff: 5 * time.Minute})
+	if limit := evaluated(r, at(0), true); limit != (limiter.Limit{}) {
+		t.Fatalf("limited after one ineffective eviction: %+v", limit)
 	}
 	now := start
 	for i, want := range []time.Duration{5, 10, 20, 40, 60, 60, 60} {
-		hold := judged(r, now, true)
-		if got := hold.Until.Sub(now); got != want*time.Minute || hold.N != i+2 {
-			t.Errorf("hold %d lasts %s, after %d", i, got, hold.N)
+		limit := evaluated(r, now, true)
+		if got := limit.Until.Sub(now); got != want*time.Minute || limit.N != i+2 {
+			t.Errorf("limit %d lasts %s, after %d evictions", i, got, limit.N)
 		}
-		if r.Ineffective(signals.MemoryPressure, hold.Until.Add(-1)).By != limiter.Ineffective || r.Ineffective(signals.MemoryPressure, hold.Until).By != limiter.None {
-			t.Errorf("hold %d does not end when it says", i)
+		if r.Ineffective(signals.MemoryPressure, limit.Until.Add(-1)).By != limiter.Ineffective || r.Ineffective(signals.MemoryPressure, limit.Until).By != limiter.None {
+			t.Errorf("limit %d does not end at Until", i)
 		}
 		if r.Ineffective(signals.DiskPressure, now).By != limiter.None {
-			t.Error("disks are held for memory")
+			t.Error("DiskPressure is limited for MemoryPressure")
 		}
-		now = hold.Until
+		now = limit.Until
 	}
-	if judged(r, now, false).By != limiter.None || judged(r, now, true).By != limiter.None {
-		t.Error("one that helped does not end the row")
+	if evaluated(r, now, false).By != limiter.None || evaluated(r, now, true).By != limiter.None {
+		t.Error("an effective eviction did not end the sequence")
 	}
-	if hold := judged(r, now, true); hold.Until.Sub(now) != time.Hour || hold.N != 2 {
-		t.Errorf("under the same pressure the next row begins with %s", hold.Until.Sub(now))
+	if limit := evaluated(r, now, true); limit.Until.Sub(now) != time.Hour || limit.N != 2 {
+		t.Errorf("under the same pressure the next limit lasts %s, want 1h", limit.Until.Sub(now))
 	}
 	if !r.Clear(signals.MemoryPressure) || r.Ineffective(signals.MemoryPressure, now).By != limiter.None || r.Clear(signals.MemoryPressure) {
-		t.Error("pressure that is over holds on")
+		t.Error("a limit remained after the end of the pressure")
 	}
-	judged(r, now, true)
-	if hold := judged(r, now, true); hold.Until.Sub(now) != 5*time.Minute {
-		t.Errorf("under the next one it begins with %s", hold.Until.Sub(now))
+	evaluated(r, now, true)
+	if limit := evaluated(r, now, true); limit.Until.Sub(now) != 5*time.Minute {
+		t.Errorf("under the next pressure the first limit lasts %s, want 5m", limit.Until.Sub(now))
 	}
 }
 
-func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
-	r := limiter.New(limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute})
+func TestLimiter_WithdrawnEvictionIsNotCounted(t *testing.T) {
+	r := limiter.New(limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute})
 	r.Evicted("ns", "o", at(0))
 	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a"})
 	if r.Spent("ns", false, at(1)).By != limiter.Quota {
-		t.Fatal("an eviction that has begun does not count")
+		t.Fatal("an eviction in flight does not count")
 	}
 	r.Withdrawn("ns", "o", at(0))
 	r.Cancel("a")
 	if r.Spent("ns", false, at(1)).By != limiter.None || r.Awaiting(signals.MemoryPressure) != nil {
-		t.Error("it counts although nobody went")
+		t.Error("a withdrawn eviction counts")
 	}
 	for i := range 3 {
 		r.Evicted("ns", "o", at(time.Duration(i)*time.Second))
 	}
 	r.Withdrawn("ns", "o", at(2*time.Second))
-	if hold := r.RestartLoop("o", at(3*time.Second)); hold.By != limiter.None {
-		t.Errorf("two are no loop: %+v", hold)
+	if limit := r.RestartLoop("o", at(3*time.Second)); limit.By != limiter.None {
+		t.Errorf("limited after two evictions: %+v", limit)
 	}
 }
 
-func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
+func TestLimiter_NilAndZeroPolicyLimitNothing(t *testing.T) {
 	for name, r := range map[string]*limiter.Limiter{"nil": nil, "zero policy": limiter.New(limiter.Policy{})} {
 		for i := range 100 {
 			r.Evicted("ns", "o", at(time.Duration(i)))
@@ -185,7 +185,7 @@ func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
 		}
 		now := at(time.Second)
 		if r.Spent("ns", false, now) != (limiter.Limit{}) || r.Ineffective(0, now) != (limiter.Limit{}) || r.RestartLoop("o", now) != (limiter.Limit{}) || r.Awaiting(0) != nil {
-			t.Errorf("%s: somebody is held", name)
+			t.Errorf("%s: an eviction is limited", name)
 		}
 		r.Withdrawn("ns", "o", now)
 		r.Cancel("a")
@@ -196,13 +196,13 @@ func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
 			r.Evicted("ns", "", start)
 		}
 		if r.RestartLoop("", start).By != limiter.None {
-			t.Error("pods of nobody are held for each other")
+			t.Error("pods without an owner are limited")
 		}
 	}
 }
 
-func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
-	r := limiter.New(limiter.Policy{PerHour: 3, Futile: 2, FutileBackOff: time.Minute, OwnerBackoff: time.Minute})
+func TestLimiter_QueriesDoNotAllocate(t *testing.T) {
+	r := limiter.New(limiter.Policy{PerHour: 3, MaxIneffective: 2, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute})
 	r.Evicted("ns", "o", start)
 	if n := testing.AllocsPerRun(100, func() {
 		r.Spent("ns", false, start)
@@ -210,20 +210,20 @@ func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
 		r.RestartLoop("o", start)
 		r.Awaiting(signals.MemoryPressure)
 		r.Clear(signals.MemoryPressure)
-		r.Moved()
+		r.Changed()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestHoldsExplainThemselves(t *testing.T) {
-	for hold, want := range map[limiter.Limit]string{
+func TestLimit_ExplainsCause(t *testing.T) {
+	for limit, want := range map[limiter.Limit]string{
 		{}: "",
 		{By: limiter.Quota, Namespace: "ns", N: 3, Until: at(time.Minute)}:                             "3 evictions within an hour, and namespace ns has used up its share: none of its pods is evicted for 1m0s",
 		{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for 5m0s, unless the pressure ends before",
-		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted, one after the other: the pod is spared for 1m30s",
+		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted in a row: no further one for 1m30s",
 	} {
-		if got := hold.Explain(start); got != want {
+		if got := limit.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -234,32 +234,32 @@ func TestHoldsExplainThemselves(t *testing.T) {
 func TestSpent_SharePerNamespace(t *testing.T) {
 	r := limiter.New(limiter.Policy{PerHour: 20})
 	for i := range 20 {
-		if hold := r.Spent("cheap", false, at(time.Duration(i))); hold.By != limiter.None {
-			t.Fatalf("eviction %d of the only namespace is held: %+v", i, hold)
+		if limit := r.Spent("cheap", false, at(time.Duration(i))); limit.By != limiter.None {
+			t.Fatalf("eviction %d of the only namespace is limited: %+v", i, limit)
 		}
 		r.Evicted("cheap", "", at(time.Duration(i)))
 	}
 	now, others := at(time.Minute), 0
 	if r.Spent("cheap", false, now).By != limiter.Quota {
-		t.Error("the namespace has more than the bound of an hour")
+		t.Error("the namespace exceeds the hourly quota")
 	}
 	for r.Spent("hog", false, now).By == limiter.None {
 		r.Evicted("hog", "", now)
 		others++
 	}
 	if others != 10 {
-		t.Errorf("the other namespace had %d evictions, want half of the bound", others)
+		t.Errorf("the other namespace had %d evictions, want half of the quota", others)
 	}
 	for i := range 40 { // every further namespace has at least one
 		name := string(rune('A' + i))
-		if hold := r.Spent(name, false, now); hold.By != limiter.None {
-			t.Fatalf("the first eviction of namespace %s is held: %+v", name, hold)
+		if limit := r.Spent(name, false, now); limit.By != limiter.None {
+			t.Fatalf("the first eviction of namespace %s is limited: %+v", name, limit)
 		}
 		r.Evicted(name, "", now)
 	}
 }
 
-func TestSpent_UrgentHasItsOwnBound(t *testing.T) {
+func TestSpent_UrgentHasSeparateQuota(t *testing.T) {
 	r := limiter.New(limiter.Policy{PerHour: 2})
 	n := 0
 	for ; n < 100 && r.Spent("ns", true, start).By == limiter.None; n++ {
@@ -274,7 +274,7 @@ func TestSaved_WithoutNamespaces(t *testing.T) {
 	r := limiter.New(limiter.Policy{PerHour: 2})
 	r.Restore(limiter.Saved{Evictions: []time.Time{at(0), at(1)}}, at(2))
 	if r.Spent("a", false, at(2)).By != limiter.None {
-		t.Error("evictions of unknown namespaces hold one that had none")
+		t.Error("evictions of unknown namespaces limit a namespace without evictions")
 	}
 	r.Evicted("a", "", at(3))
 	if r.Spent("a", false, at(3)).By != limiter.Quota {
@@ -282,44 +282,44 @@ func TestSaved_WithoutNamespaces(t *testing.T) {
 	}
 }
 
-// Two exhausted signals of one condition are queried in turn.
+// Two exhausted signals of one condition are queried alternately.
 func TestLasts_SignalsOfOneConditionTakeTurns(t *testing.T) {
-	r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Hour})
-	seen := &limiter.Sight{Left: 400, Total: 1000, Shares: shares(400, 100)}
-	r.Expect(&limiter.Kill{Signal: signals.NodefsAvailable, UID: "c", Expected: 100, Before: limiter.Sight{Left: 500, Total: 1000, Shares: shares(400, 100)}})
-	if hold := r.Judge(signals.DiskPressure, at(0), seen); hold.By != limiter.Ineffective {
-		t.Fatalf("not futile: %+v", hold)
+	r := limiter.New(limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Hour})
+	seen := &limiter.Observation{Left: 400, Total: 1000, Shares: shares(400, 100)}
+	r.Expect(&limiter.Kill{Signal: signals.NodefsAvailable, UID: "c", Expected: 100, Before: limiter.Observation{Left: 500, Total: 1000, Shares: shares(400, 100)}})
+	if limit := r.Evaluate(signals.DiskPressure, at(0), seen); limit.By != limiter.Ineffective {
+		t.Fatalf("not ineffective: %+v", limit)
 	}
 	for _, of := range []signals.Signal{signals.NodefsAvailable, signals.NodefsInodesFree} {
-		r.Lasts(of, 400, at(time.Second), seen)
+		r.HasLastingEffect(of, 400, at(time.Second), seen)
 	}
 	for _, of := range []signals.Signal{signals.NodefsAvailable, signals.NodefsInodesFree} {
-		if !r.Lasts(of, 400, at(11*time.Second), seen) {
-			t.Errorf("%s: ten seconds without growth are not enough", of)
+		if !r.HasLastingEffect(of, 400, at(11*time.Second), seen) {
+			t.Errorf("%s: Lasts returned false after 10 s without growth", of)
 		}
 	}
 }
 
-// Growth outside of pods has stopped, or is so fast that it takes half of a pod of 400 within ten
+// Growth outside of pods has stopped, or is so fast that it fills half of a pod of 400 within ten
 // minutes.
 func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 	for taken, want := range map[signals.Amount]bool{-50: true, 0: true, 3: true, 4: false, 300: false} {
-		r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Hour})
-		seen := func(outside signals.Amount) *limiter.Sight {
-			return &limiter.Sight{Left: 500 - outside, Total: 1000, Shares: shares(400, 100)}
+		r := limiter.New(limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Hour})
+		seen := func(outside signals.Amount) *limiter.Observation {
+			return &limiter.Observation{Left: 500 - outside, Total: 1000, Shares: shares(400, 100)}
 		}
 		r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "c", Expected: 100, Before: *seen(0)})
-		if hold := r.Judge(signals.MemoryPressure, at(0), seen(100)); hold.By != limiter.Ineffective {
-			t.Fatalf("not futile: %+v", hold)
+		if limit := r.Evaluate(signals.MemoryPressure, at(0), seen(100)); limit.By != limiter.Ineffective {
+			t.Fatalf("not ineffective: %+v", limit)
 		}
-		if r.Lasts(signals.MemoryAvailable, 400, at(0), seen(100)) || r.Lasts(signals.MemoryAvailable, 400, at(9*time.Second), seen(100)) {
-			t.Error("growth is not known yet")
+		if r.HasLastingEffect(signals.MemoryAvailable, 400, at(0), seen(100)) || r.HasLastingEffect(signals.MemoryAvailable, 400, at(9*time.Second), seen(100)) {
+			t.Error("Lasts returned true before the growth was known")
 		}
-		if got := r.Lasts(signals.MemoryAvailable, 400, at(10*time.Second), seen(100+taken)); got != want {
-			t.Errorf("%d taken: %v", taken, got)
+		if got := r.HasLastingEffect(signals.MemoryAvailable, 400, at(10*time.Second), seen(100+taken)); got != want {
+			t.Errorf("growth of %d: got %v, want %v", taken, got, want)
 		}
-		if judged(r, at(time.Minute), false).By != limiter.None || r.Ineffective(signals.MemoryPressure, at(time.Minute)).By != limiter.None {
-			t.Error("an eviction that helped does not end the hold")
+		if evaluated(r, at(time.Minute), false).By != limiter.None || r.Ineffective(signals.MemoryPressure, at(time.Minute)).By != limiter.None {
+			t.Error("an effective eviction did not end the limit")
 		}
 	}
 }

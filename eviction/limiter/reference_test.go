@@ -16,23 +16,23 @@ var seedFlag = flag.Uint64("seed", 0, "seed of the random timelines; 0 draws one
 
 // The reference model stores the whole history and applies the rules from the start at each
 // query.
-type twin struct {
+type reference struct {
 	policy  limiter.Policy
-	evicted []twinEviction
-	verdict []twinVerdict
+	evicted []referenceEviction
+	verdict []referenceVerdict
 }
 
-type twinEviction struct {
+type referenceEviction struct {
 	namespace, owner string
 	at               time.Time
 }
 
-type twinVerdict struct {
-	at            time.Time
-	futile, clear bool // clear: the pressure was over
+type referenceVerdict struct {
+	at                 time.Time
+	ineffective, clear bool // clear: the pressure ended
 }
 
-func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Limit {
+func (w *reference) spent(namespace string, urgent bool, now time.Time) limiter.Limit {
 	if w.policy.PerHour == 0 {
 		return limiter.Limit{}
 	}
@@ -69,10 +69,10 @@ func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Limit
 			return limiter.Limit{By: limiter.Quota, Namespace: namespace, N: w.within(now), Until: until}
 		}
 	}
-	panic("a bound that holds for ever")
+	panic("an endless limit")
 }
 
-func (w *twin) within(now time.Time) (n int) {
+func (w *reference) within(now time.Time) (n int) {
 	for _, e := range w.evicted {
 		if now.Sub(e.at) < time.Hour {
 			n++
@@ -81,7 +81,7 @@ func (w *twin) within(now time.Time) (n int) {
 	return n
 }
 
-func (w *twin) futile(now time.Time) limiter.Limit {
+func (w *reference) ineffective(now time.Time) limiter.Limit {
 	row, wait := 0, time.Duration(0)
 	var until time.Time
 	for _, v := range w.verdict {
@@ -89,15 +89,15 @@ func (w *twin) futile(now time.Time) limiter.Limit {
 		case v.clear:
 			row, wait, until = 0, 0, time.Time{}
 			continue
-		case !v.futile:
+		case !v.ineffective:
 			row, until = 0, time.Time{}
 			continue
 		}
-		if row++; row < w.policy.Futile {
+		if row++; row < w.policy.MaxIneffective {
 			continue
 		}
 		if wait = 2 * wait; wait == 0 {
-			wait = w.policy.FutileBackOff
+			wait = w.policy.IneffectiveBackoff
 		}
 		wait = min(wait, time.Hour)
 		until = v.at.Add(wait)
@@ -108,7 +108,7 @@ func (w *twin) futile(now time.Time) limiter.Limit {
 	return limiter.Limit{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: row, Until: until}
 }
 
-func (w *twin) looping(owner string, now time.Time) limiter.Limit {
+func (w *reference) restartLoop(owner string, now time.Time) limiter.Limit {
 	if w.policy.OwnerBackoff == 0 {
 		return limiter.Limit{}
 	}
@@ -165,23 +165,23 @@ func same(a, b limiter.Limit) bool {
 	return a.By == b.By && a.Condition == b.Condition && a.Namespace == b.Namespace && a.N == b.N && a.Until.Equal(b.Until)
 }
 
-func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
+func TestLimiter_AgreesWithReference(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	held := map[limiter.Cause]int{}
+	limited := map[limiter.Cause]int{}
 	for i := range uint64(2_000) {
 		r := rand.New(rand.NewPCG(seed, i))
-		p := limiter.Policy{PerHour: r.IntN(5), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(20)) * time.Minute,
+		p := limiter.Policy{PerHour: r.IntN(5), MaxIneffective: r.IntN(4), IneffectiveBackoff: time.Duration(1+r.IntN(20)) * time.Minute,
 			OwnerBackoff: time.Duration(r.IntN(4)) * time.Minute}
-		tested, w := limiter.New(p), &twin{policy: p}
+		tested, w := limiter.New(p), &reference{policy: p}
 		now := start
 		for step := range 60 {
 			now = now.Add(time.Duration(r.IntN(3)*r.IntN(3)*r.IntN(300)) * time.Second)
 			switch r.IntN(6) {
 			case 0, 1:
-				e := twinEviction{[]string{"a", "b", "c"}[r.IntN(3)], []string{"", "x", "y"}[r.IntN(3)], now}
+				e := referenceEviction{[]string{"a", "b", "c"}[r.IntN(3)], []string{"", "x", "y"}[r.IntN(3)], now}
 				tested.Evicted(e.namespace, e.owner, now)
 				if r.IntN(5) == 0 {
 					tested.Withdrawn(e.namespace, e.owner, now)
@@ -189,46 +189,46 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 					w.evicted = append(w.evicted, e)
 				}
 			case 2, 3:
-				v := twinVerdict{at: now, futile: r.IntN(3) > 0}
-				if p.Futile > 0 {
-					judged(tested, now, v.futile)
+				v := referenceVerdict{at: now, ineffective: r.IntN(3) > 0}
+				if p.MaxIneffective > 0 {
+					evaluated(tested, now, v.ineffective)
 					w.verdict = append(w.verdict, v)
 				}
 			case 4:
 				if r.IntN(4) == 0 {
 					tested.Clear(signals.MemoryPressure)
-					w.verdict = append(w.verdict, twinVerdict{at: now, clear: true})
+					w.verdict = append(w.verdict, referenceVerdict{at: now, clear: true})
 				}
 			case 5:
 				tested = restarted(t, tested, p, now)
 			}
 			for _, pair := range [][2]limiter.Limit{
 				{tested.Spent("a", false, now), w.spent("a", false, now)}, {tested.Spent("b", true, now), w.spent("b", true, now)},
-				{tested.Spent("d", false, now), w.spent("d", false, now)}, {tested.Ineffective(signals.MemoryPressure, now), w.futile(now)},
-				{tested.RestartLoop("x", now), w.looping("x", now)}, {tested.RestartLoop("y", now), w.looping("y", now)},
+				{tested.Spent("d", false, now), w.spent("d", false, now)}, {tested.Ineffective(signals.MemoryPressure, now), w.ineffective(now)},
+				{tested.RestartLoop("x", now), w.restartLoop("x", now)}, {tested.RestartLoop("y", now), w.restartLoop("y", now)},
 			} {
-				held[pair[0].By]++
+				limited[pair[0].By]++
 				if !same(pair[0], pair[1]) {
-					t.Fatalf("seed %d, timeline %d, step %d, %+v: %+v, the twin %+v", seed, i, step, p, pair[0], pair[1])
+					t.Fatalf("seed %d, timeline %d, step %d, %+v: got %+v, want %+v", seed, i, step, p, pair[0], pair[1])
 				}
 			}
 		}
 	}
 	for _, by := range []limiter.Cause{limiter.Quota, limiter.Ineffective, limiter.Owner} {
-		if held[by] < 1000 {
-			t.Errorf("%s was held %d times: this says little", by, held[by])
+		if limited[by] < 1000 {
+			t.Errorf("%s limited %d times, want at least 1000", by, limited[by])
 		}
 	}
 }
 
 // A clock that was set back must neither extend a limit beyond its maximum nor refund evictions.
-func TestAClockThatWasSetBack(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Hour, OwnerBackoff: 30 * time.Minute}
+func TestRestore_ClockSetBack(t *testing.T) {
+	p := limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Hour, OwnerBackoff: 30 * time.Minute}
 	r := limiter.New(p)
 	for range 3 {
 		r.Evicted("ns", "o", start)
 	}
-	judged(r, start, true)
+	evaluated(r, start, true)
 	before := start.Add(-48 * time.Hour)
 	s := restarted(t, r, p, before)
 	for _, h := range []limiter.Limit{s.Spent("ns", false, before), s.Ineffective(signals.MemoryPressure, before), s.RestartLoop("o", before)} {
@@ -237,17 +237,17 @@ func TestAClockThatWasSetBack(t *testing.T) {
 		}
 	}
 	if p.PerHour = 0; restarted(t, r, p, start).Spent("ns", false, start).By != limiter.None {
-		t.Error("a bound that was lifted holds")
+		t.Error("a limit remained after the quota was removed")
 	}
 }
 
-func TestWhatIsSavedIsOnlyWhatHasMoved(t *testing.T) {
-	r := limiter.New(limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute})
+func TestMoved_OnlyAfterChange(t *testing.T) {
+	r := limiter.New(limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Minute})
 	var moved []bool
-	for _, do := range []func(){func() {}, func() { r.Evicted("ns", "o", start) }, func() {}, func() { judged(r, start, true) },
+	for _, do := range []func(){func() {}, func() { r.Evicted("ns", "o", start) }, func() {}, func() { evaluated(r, start, true) },
 		func() { r.Clear(signals.MemoryPressure) }, func() { r.Clear(signals.MemoryPressure) }} {
 		do()
-		moved = append(moved, r.Moved())
+		moved = append(moved, r.Changed())
 	}
 	if want := []bool{false, true, false, true, true, false}; !slices.Equal(moved, want) {
 		t.Errorf("%v, want %v", moved, want)

@@ -8,35 +8,35 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Saved is the state that survives a restart: everything but the eviction not judged yet and the
+// Saved is the state that survives a restart: all but the eviction not evaluated yet and the
 // accounts of earlier ones. The end of that eviction was not observed.
 type Saved struct {
 	Evictions []time.Time `json:"evictions,omitempty"`
 	// Namespaces are those of the evictions, in the same order. A state saved without them counts
 	// for no namespace.
-	Namespaces []string       `json:"namespaces,omitempty"`
-	Reliefs    []SavedRelief  `json:"reliefs,omitempty"`
-	Owners     []SavedHistory `json:"owners,omitempty"`
+	Namespaces []string         `json:"namespaces,omitempty"`
+	Conditions []SavedCondition `json:"conditions,omitempty"`
+	Owners     []SavedOwner     `json:"owners,omitempty"`
 }
 
-// SavedRelief is the record of evictions for a condition.
-type SavedRelief struct {
-	Condition string    `json:"condition"`
-	Futile    int       `json:"futile"` // consecutive
-	Holds     int       `json:"holds,omitempty"`
-	Until     time.Time `json:"until,omitzero"`
+// SavedCondition is the record of evictions for a condition.
+type SavedCondition struct {
+	Condition   string    `json:"condition"`
+	Ineffective int       `json:"ineffective"` // consecutive
+	Limits      int       `json:"limits,omitempty"`
+	Until       time.Time `json:"until,omitzero"`
 }
 
-// SavedHistory is the record of an owner's pods.
-type SavedHistory struct {
+// SavedOwner is the record of an owner's pods.
+type SavedOwner struct {
 	Owner     string      `json:"owner"`
 	Evictions []time.Time `json:"evictions"`
 	Waits     int         `json:"waits,omitempty"`
 	Until     time.Time   `json:"until,omitzero"`
 }
 
-// Moved reports whether the state has changed since the previous call.
-func (r *Limiter) Moved() bool {
+// Changed reports whether the state has changed since the previous call.
+func (r *Limiter) Changed() bool {
 	if r == nil || !r.moved {
 		return false
 	}
@@ -51,13 +51,13 @@ func (r *Limiter) Save() Saved {
 		s.Evictions, s.Namespaces = append(s.Evictions, e.at), append(s.Namespaces, e.namespace)
 	}
 	for c := range signals.Condition(signals.ConditionCount) {
-		if f := r.relief[c].judged(); f.row() > 0 || f.holds > 0 {
-			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row(), f.holds, f.until})
+		if f := r.records[c].evaluated(); f.row() > 0 || f.limits > 0 {
+			s.Conditions = append(s.Conditions, SavedCondition{c.String(), f.row(), f.limits, f.until})
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
 		h := r.owners[owner]
-		s.Owners = append(s.Owners, SavedHistory{owner, slices.Clone(h.evicted), h.waits, h.until})
+		s.Owners = append(s.Owners, SavedOwner{owner, slices.Clone(h.evicted), h.waits, h.until})
 	}
 	return s
 }
@@ -72,9 +72,9 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 		return times
 	}
 	s.Evictions, s.Namespaces = all(s.Evictions), slices.Clone(s.Namespaces)
-	s.Reliefs, s.Owners = slices.Clone(s.Reliefs), slices.Clone(s.Owners)
-	for i := range s.Reliefs {
-		s.Reliefs[i].Until = of(s.Reliefs[i].Until)
+	s.Conditions, s.Owners = slices.Clone(s.Conditions), slices.Clone(s.Owners)
+	for i := range s.Conditions {
+		s.Conditions[i].Until = of(s.Conditions[i].Until)
 	}
 	for i := range s.Owners {
 		s.Owners[i].Evictions, s.Owners[i].Until = all(s.Owners[i].Evictions), of(s.Owners[i].Until)
@@ -92,17 +92,17 @@ func (r *Limiter) Restore(s Saved, now time.Time) {
 		}
 		return now.Add(min(t.Sub(now), 0))
 	}
-	within := func(t time.Time, longest time.Duration) time.Time {
+	within := func(t time.Time, maxBackoff time.Duration) time.Time {
 		if t.IsZero() {
 			return t
 		}
-		return now.Add(min(t.Sub(now), longest))
+		return now.Add(min(t.Sub(now), maxBackoff))
 	}
 	r.restoreSpent(s, past)
-	for _, saved := range s.Reliefs {
+	for _, saved := range s.Conditions {
 		for c := range signals.Condition(signals.ConditionCount) {
-			if c.String() == saved.Condition && r.policy.Futile > 0 {
-				r.relief[c] = relief{accounts: spent(saved.Futile), holds: saved.Holds, until: within(saved.Until, MaxFutile)}
+			if c.String() == saved.Condition && r.policy.MaxIneffective > 0 {
+				r.records[c] = record{accounts: spent(saved.Ineffective), limits: saved.Limits, until: within(saved.Until, MaxIneffectiveBackoff)}
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// random returns numbers of all magnitudes, including round ones, which suffixes depend on.
+// random returns numbers of all magnitudes, including round ones, on which suffixes depend.
 func random(r *rand.Rand) int64 {
 	n := r.Int64() >> r.IntN(63)
 	switch r.IntN(4) {
@@ -29,7 +29,7 @@ func random(r *rand.Rand) int64 {
 	return n
 }
 
-func TestFormatIsThatOfKubernetes(t *testing.T) {
+func TestFormat_MatchesKubernetes(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	values := []int64{0, 1, -1, 999, 1000, 1023, 1024, 1025, 1 << 60, math.MaxInt64, math.MinInt64, math.MinInt64 + 1, 100 << 20, 1536 << 20}
@@ -43,22 +43,22 @@ func TestFormatIsThatOfKubernetes(t *testing.T) {
 		want := resource.NewQuantity(v, resource.DecimalSI).String()
 		for _, u := range []signals.Unit{signals.UnitInodes, signals.UnitPIDs} {
 			if got := signals.Format(signals.Amount(v), u); got != want {
-				t.Errorf("seed %d: %d things: %q, Kubernetes prints %q", seed, v, got, want)
+				t.Errorf("seed %d: %d without unit: %q, Kubernetes prints %q", seed, v, got, want)
 			}
 		}
 	}
 }
 
-func TestQuantityRepeatsWhatWasWritten(t *testing.T) {
+func TestQuantity_PrintsTextAsWritten(t *testing.T) {
 	if got := (signals.Quantity{Value: 1e9, Text: "1G"}).String(); got != "1G" {
-		t.Errorf("a quantity written 1G prints %s", got)
+		t.Errorf("quantity with the text 1G prints %s", got)
 	}
 	if got := (signals.Quantity{Value: 1 << 30}).String(); got != "1Gi" {
-		t.Errorf("a computed quantity prints %s", got)
+		t.Errorf("quantity without a text prints %s, want 1Gi", got)
 	}
 }
 
-func TestSumsStayAtTheLargestAmount(t *testing.T) {
+func TestAmount_PlusSaturates(t *testing.T) {
 	for _, tc := range []struct{ a, b, want signals.Amount }{
 		{1, 2, 3}, {-5, 3, -2}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64}, {1, math.MaxInt64, math.MaxInt64},
 		{math.MaxInt64 - 1, 1, math.MaxInt64},
@@ -69,8 +69,8 @@ func TestSumsStayAtTheLargestAmount(t *testing.T) {
 	}
 }
 
-// naiveWithin is available / (by / over) <= reserve with integers of any size.
-func naiveWithin(f signals.Rate, available signals.Amount, reserve time.Duration) bool {
+// exactWithin is available / (by / over) <= reserve with integers of any size.
+func exactWithin(f signals.Rate, available signals.Amount, reserve time.Duration) bool {
 	if f.By <= 0 || f.Over <= 0 {
 		return false
 	}
@@ -79,7 +79,7 @@ func naiveWithin(f signals.Rate, available signals.Amount, reserve time.Duration
 	return available <= 0 || left.Cmp(right) <= 0
 }
 
-func TestFallWithinIsExact(t *testing.T) {
+func TestRate_WithinAndTimeToExhaustionAreExact(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 50_000 {
@@ -89,37 +89,37 @@ func TestFallWithinIsExact(t *testing.T) {
 			// At the boundary: available × over is within one step of reserve × by.
 			available = signals.Amount(int64(reserve)*int64(f.By)/int64(f.Over) + r.Int64N(3) - 1)
 		}
-		if got, want := f.Within(available, reserve), naiveWithin(f, available, reserve); got != want {
-			t.Fatalf("seed %d: %+v.Within(%d, %d) = %v, exact arithmetic says %v", seed, f, available, reserve, got, want)
+		if got, want := f.Within(available, reserve), exactWithin(f, available, reserve); got != want {
+			t.Fatalf("seed %d: %+v.Within(%d, %d) = %v, want %v", seed, f, available, reserve, got, want)
 		}
-		naiveLasts(t, f, available)
+		checkTimeToExhaustion(t, f, available)
 	}
 }
 
-func naiveLasts(t *testing.T, f signals.Rate, available signals.Amount) {
+func checkTimeToExhaustion(t *testing.T, f signals.Rate, available signals.Amount) {
 	t.Helper()
 	got, falling := f.TimeToExhaustion(available)
 	if falling != (f.By > 0 && f.Over > 0) {
-		t.Fatalf("%+v.Lasts: falling %v", f, falling)
+		t.Fatalf("%+v.TimeToExhaustion: falling %v", f, falling)
 	}
 	if !falling {
 		return
 	}
 	want := new(big.Int).Mul(big.NewInt(int64(max(available, 0))), big.NewInt(int64(f.Over)))
 	want.Div(want, big.NewInt(int64(f.By)))
-	if most := big.NewInt(math.MaxInt64); want.Cmp(most) > 0 {
-		want = most
+	if maxInt := big.NewInt(math.MaxInt64); want.Cmp(maxInt) > 0 {
+		want = maxInt
 	}
 	if int64(got) != want.Int64() {
-		t.Fatalf("%+v.Lasts(%d) = %d, exact arithmetic says %d", f, available, got, want)
+		t.Fatalf("%+v.TimeToExhaustion(%d) = %d, want %d", f, available, got, want)
 	}
 }
 
-func TestFallTellsItsRate(t *testing.T) {
+func TestRate_PerSecond(t *testing.T) {
 	if got := (signals.Rate{By: 100, Over: 500 * time.Millisecond}).PerSecond(); got != 200 {
-		t.Errorf("100 in half a second are %v per second", got)
+		t.Errorf("rate of 100 in 500 ms is %v per second, want 200", got)
 	}
 	if got := (signals.Rate{By: 100}).PerSecond(); got != 0 {
-		t.Errorf("the rate over no time is %v", got)
+		t.Errorf("rate over no time is %v, want 0", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // The names, conditions and resources are those of the kubelet, repeated here to detect mistakes
 // in the table.
-func TestTableOfSignals(t *testing.T) {
+func TestSignal_DefinitionsMatchKubelet(t *testing.T) {
 	want := []string{
 		"memory.available memory MemoryPressure bytes",
 		"allocatableMemory.available memory MemoryPressure bytes",
@@ -34,18 +34,18 @@ func TestTableOfSignals(t *testing.T) {
 			t.Errorf("%s: OfMemory is %v", s, s.OfMemory())
 		}
 		if fs, _, _ := strings.Cut(d.Name, "."); (d.Filesystem == signals.NoFilesystem) != !strings.HasSuffix(fs, "fs") {
-			t.Errorf("%s belongs to filesystem %d", s, d.Filesystem)
+			t.Errorf("%s: got filesystem %d", s, d.Filesystem)
 		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("table:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for range signals.All {
-		break // an early end of the iteration must work
+		break // All must support an early end of the iteration
 	}
 }
 
-func TestUnknownNamesAreRefusedWithTheKnownOnes(t *testing.T) {
+func TestParse_UnknownNameListsKnownOnes(t *testing.T) {
 	_, err := signals.Parse("memory.free")
 	if err == nil || !strings.Contains(err.Error(), `unsupported eviction signal "memory.free"`) || !strings.Contains(err.Error(), "pid.available") {
 		t.Errorf("err = %v", err)
@@ -54,12 +54,12 @@ func TestUnknownNamesAreRefusedWithTheKnownOnes(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	if got := signals.Signal(200).String(); got != "signal(200)" {
-		t.Errorf("an invalid signal prints %s", got)
+		t.Errorf("invalid signal prints %s", got)
 	}
 }
 
 // Garbage collection and measured usage of pods by layout: facts of the kubelet, section A.
-func TestTableOfFilesystems(t *testing.T) {
+func TestSignal_FilesystemPlans(t *testing.T) {
 	rows := map[string]string{
 		"single nodefs.available":           "containers images: rootfs logs volumes",
 		"single imagefs.available":          "containers images: rootfs logs volumes",
@@ -113,7 +113,7 @@ func describe(p signals.FilesystemPlan) string {
 	return text
 }
 
-func TestWhatContainerfsFollows(t *testing.T) {
+func TestSignal_ContainerfsFollows(t *testing.T) {
 	for s := range signals.All {
 		for layout, filesystem := range map[signals.Layout]string{signals.Single: "nodefs", signals.Split: "nodefs", signals.Dedicated: "imagefs"} {
 			followed, ok := s.ContainerfsFollows(layout)
@@ -125,14 +125,14 @@ func TestWhatContainerfsFollows(t *testing.T) {
 	}
 }
 
-func TestSetsListNamesInOrderAndAreNeverNil(t *testing.T) {
+func TestSet_NamesAreOrderedAndNeverNil(t *testing.T) {
 	var set signals.Set
 	var conditions signals.ConditionSet
 	if names := set.Names(); names == nil || len(names) != 0 {
-		t.Errorf("the empty set lists %#v", names)
+		t.Errorf("empty set: got names %#v", names)
 	}
 	if names := conditions.Names(); names == nil || len(names) != 0 {
-		t.Errorf("the empty set lists %#v", names)
+		t.Errorf("empty set: got names %#v", names)
 	}
 	set.Add(signals.PIDAvailable)
 	set.Add(signals.NodefsInodesFree)
@@ -147,9 +147,9 @@ func TestSetsListNamesInOrderAndAreNeverNil(t *testing.T) {
 	}
 }
 
-func TestTheZeroObservationIsUnknown(t *testing.T) {
+func TestObservation_ZeroIsUnknown(t *testing.T) {
 	var zero signals.Observation
 	if zero.Known || signals.Unknown("no such file").Known || signals.Unknown("no such file").Cause == "" {
-		t.Error("what was never read must not look like zero bytes")
+		t.Error("an observation that was never read is known, or has no cause")
 	}
 }

@@ -46,29 +46,29 @@ func (v Verdict) Refuses() bool { return strings.HasPrefix(v.Reason, Refusal) }
 // rules are in order of precedence: the first one with a reason decides.
 var rules = []struct {
 	state  State
-	reason func(*Words) string
+	reason func(*Inputs) string
 }{
 	{CleaningUp, cleansUp},
 	{Disarmed, localStop},
-	{Disarmed, voiceStops},
+	{Disarmed, sourceStops},
 	{Disarmed, hasCleanedUp},
 	{Armed, flagActs},
 	{Disarmed, refuses},
-	{Armed, voiceArms},
+	{Armed, sourceArms},
 }
 
 // Decide returns the state that follows from the inputs.
-func (w *Words) Decide() Verdict {
+func (w *Inputs) Decide() Verdict {
 	for _, r := range rules {
 		if reason := r.reason(w); reason != "" {
 			return Verdict{r.state, reason}
 		}
 	}
-	return Verdict{Disarmed, "dryRun is true, and neither the ConfigMap nor the Node says armed"}
+	return Verdict{Disarmed, "dryRun is true, and neither the ConfigMap nor the Node is set to armed"}
 }
 
-func cleansUp(w *Words) string {
-	reason := w.said(Cleanup)
+func cleansUp(w *Inputs) string {
+	reason := w.setBy(Cleanup)
 	if w.Departing {
 		reason = "the agent's DaemonSet is gone"
 	}
@@ -78,26 +78,26 @@ func cleansUp(w *Words) string {
 	return reason
 }
 
-func localStop(w *Words) string {
+func localStop(w *Inputs) string {
 	switch {
 	case w.File == Present:
-		return "the disarm file is there"
+		return "the disarm file exists"
 	case w.File == Hidden:
-		return "the disarm file can not be looked for"
+		return "the disarm file cannot be read"
 	case w.Signaled:
-		return "told by a signal, until a restart"
+		return "disarmed by a signal until the next restart"
 	}
 	return ""
 }
 
-func voiceStops(w *Words) string {
-	if reason := w.said(Disarm); reason != "" {
+func sourceStops(w *Inputs) string {
+	if reason := w.setBy(Disarm); reason != "" {
 		return reason
 	}
-	return w.said(Unreadable)
+	return w.setBy(Unreadable)
 }
 
-func hasCleanedUp(w *Words) string {
+func hasCleanedUp(w *Inputs) string {
 	if w.CleanedUp {
 		return CleanedUp
 	}
@@ -105,18 +105,18 @@ func hasCleanedUp(w *Words) string {
 }
 
 // flagActs arms an agent that was started with dryRun false, with or without a setting.
-func flagActs(w *Words) string {
-	switch told := w.said(Arm); {
+func flagActs(w *Inputs) string {
+	switch reason := w.setBy(Arm); {
 	case w.DryRun:
 		return ""
-	case told != "":
-		return told
+	case reason != "":
+		return reason
 	}
 	return "started with dryRun false"
 }
 
-func refuses(w *Words) string {
-	if w.said(Arm) == "" {
+func refuses(w *Inputs) string {
+	if w.setBy(Arm) == "" {
 		return ""
 	}
 	if !w.Findings.Known {
@@ -128,12 +128,12 @@ func refuses(w *Words) string {
 	return ""
 }
 
-func voiceArms(w *Words) string { return w.said(Arm) }
+func sourceArms(w *Inputs) string { return w.setBy(Arm) }
 
-// said returns the source of a setting, or an empty string if no source has it.
-func (w *Words) said(word Word) string {
-	for _, v := range w.voices() {
-		if v.word == word {
+// setBy returns the source of a setting, or an empty string if no source has it.
+func (w *Inputs) setBy(want Setting) string {
+	for _, v := range w.sources() {
+		if v.setting == want {
 			return v.String()
 		}
 	}

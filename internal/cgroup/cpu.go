@@ -25,9 +25,9 @@ var throttlingKeys = map[Version]struct {
 // the cgroup, hence no quota: version 2 writes the file without these lines then. Returns an
 // error if a line is malformed, or one is missing; on version 2 all may be missing.
 func ParseThrottling(text []byte, v Version) (t Throttling, enabled bool, err error) {
-	var held uint64
+	var total uint64
 	key := throttlingKeys[v]
-	wanted := [...]keyed{{"nr_throttled", &t.Periods, false}, {key.time, &held, false}}
+	wanted := [...]keyed{{"nr_throttled", &t.Periods, false}, {key.time, &total, false}}
 	found, err := parseKeyed(text, "cpu.stat", wanted[:])
 	if err == nil && (found > 0 || v == V1) {
 		err = missing("cpu.stat", wanted[:])
@@ -35,6 +35,6 @@ func ParseThrottling(text []byte, v Version) (t Throttling, enabled bool, err er
 	if err != nil {
 		return Throttling{}, false, err
 	}
-	t.Time = time.Duration(min(held, math.MaxInt64/uint64(key.unit))) * key.unit
+	t.Time = time.Duration(min(total, math.MaxInt64/uint64(key.unit))) * key.unit
 	return t, found > 0, nil
 }

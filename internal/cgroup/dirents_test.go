@@ -28,14 +28,14 @@ func directories(entries []byte) (names []string) {
 	return names
 }
 
-func TestNextDirectory(t *testing.T) {
+func TestNextDirectory_SkipsFilesAndDots(t *testing.T) {
 	entries := slices.Concat(dirent(typeDir, "."), dirent(typeDir, ".."), dirent(8, "cgroup.procs"),
 		dirent(typeDir, "main"), dirent(8, "tasks"), dirent(typeDir, "..data"), dirent(typeDir, "x"))
 	if got, want := directories(entries), []string{"main", "..data", "x"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := directories(entries[:len(entries)-1]); slices.Contains(got, "x") {
-		t.Errorf("%v from an entry that is cut off", got)
+		t.Errorf("got %v from a truncated entry", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	if size, name, ok := strings.Cut(os.Getenv(writer), ":"); ok {
 		write(size, name)
 	}
@@ -124,14 +124,14 @@ func library(t testing.TB, v Version, path string) func() reading {
 	}
 }
 
-// TestReadingsEqualTheLibrarys compares readings with those of containerd's library: the same
-// cgroup, read before and after it, must give equal values.
-func TestReadingsEqualTheLibrarys(t *testing.T) {
+// TestMemory_EqualsContainerdLibrary compares readings with those of containerd's library: the
+// same cgroup, read before and after it, must give equal values.
+func TestMemory_EqualsContainerdLibrary(t *testing.T) {
 	r := realNode(t)
 	r.run(t, "fill 64MiB", "threads 5")
 	total := must(OpenMemory(r.h, r.pod.Path()))(t)
 	defer total.Close()
-	for range 30 { // pages wait on each CPU, large folios by the megabyte, before they count
+	for range 30 { // each CPU batches pages before it adds them to the counter, megabytes of large folios
 		if must(total.Read())(t).InactiveFile >= 4*mib {
 			break
 		}
@@ -157,11 +157,11 @@ func TestReadingsEqualTheLibrarys(t *testing.T) {
 			before, library, after := ours(), theirs(), ours()
 			agreed = before == library && library == after
 			if before == after && !agreed {
-				t.Fatalf("%s: ours %+v, the library's %+v", path, before, library)
+				t.Fatalf("%s: got %+v, the library returned %+v", path, before, library)
 			}
 		}
 		if !agreed {
-			t.Errorf("%s: never still enough to compare", path)
+			t.Errorf("%s: the values changed during every comparison", path)
 		}
 		if got := ours(); got.usage < 68*mib || got.pids < 6 || got.inactiveFile < 4*mib {
 			t.Errorf("%s: %+v, want at least what the hog uses", path, got)
@@ -169,7 +169,7 @@ func TestReadingsEqualTheLibrarys(t *testing.T) {
 	}
 }
 
-func TestLimitsOfTheKernel(t *testing.T) {
+func TestMemory_ReadsKernelLimits(t *testing.T) {
 	r := realNode(t)
 	node, pod := must(OpenMemory(r.h, r.node.Path()))(t), must(OpenMemory(r.h, r.pod.Path()))(t)
 	defer node.Close()
@@ -187,7 +187,7 @@ func TestLimitsOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestReadsAllocateNothing(t *testing.T) {
+func TestReaders_AllocateNothing(t *testing.T) {
 	r := realNode(t)
 	r.run(t)
 	memory, pids := must(OpenMemory(r.h, r.pod.Path()))(t), must(OpenPIDs(r.h, r.pod.Path()))(t)
@@ -233,7 +233,7 @@ func (r real) makeGroup(t *testing.T, name string) (path string, remake, remove 
 	}
 }
 
-func TestReaderFollowsItsPath(t *testing.T) {
+func TestMemory_ReopensRecreatedCgroup(t *testing.T) {
 	r := realNode(t)
 	path, remake, remove := r.makeGroup(t, "again")
 	m := must(OpenMemory(r.h, path))(t)
@@ -248,15 +248,15 @@ func TestReaderFollowsItsPath(t *testing.T) {
 		t.Errorf("reading a removed cgroup: %v", first)
 	}
 	if first != second {
-		t.Errorf("the same failure is another value: %v, %v", first, second)
+		t.Errorf("a repeated failure returned another value: %v, %v", first, second)
 	}
 	remake()
 	if u, err := m.Read(); err != nil {
-		t.Errorf("reading it again: %+v, %v", u, err)
+		t.Errorf("reading the recreated cgroup: %+v, %v", u, err)
 	}
 }
 
-func TestDirStaysWithItsCgroup(t *testing.T) {
+func TestDir_StaysWithRemovedCgroup(t *testing.T) {
 	r := realNode(t)
 	path, remake, remove := r.makeGroup(t, "other")
 	d := must(OpenDir(r.h, "memory", path))(t)
@@ -269,19 +269,19 @@ func TestDirStaysWithItsCgroup(t *testing.T) {
 	remove()
 	remake()
 	if u, err := m.Read(); !IsGone(err) {
-		t.Errorf("read %+v, %v of the cgroup that took the path", u, err)
+		t.Errorf("read %+v, %v of the new cgroup at the path", u, err)
 	}
 	if n, err := d.CountProcs(NewBuffer()); !IsGone(err) {
 		t.Errorf("counted %d processes, %v", n, err)
 	}
 	if after := must(OpenDir(r.h, "memory", path))(t); after.Inode() == d.Inode() {
-		t.Errorf("both have inode %d", d.Inode())
+		t.Errorf("both cgroups have inode %d", d.Inode())
 	}
 }
 
-// TestCountProcsIsFresh covers version 1, which answers an open descriptor of cgroup.procs from
-// an old list.
-func TestCountProcsIsFresh(t *testing.T) {
+// TestCountProcs_ReadsFreshList covers version 1, which returns an old list for an open
+// descriptor of cgroup.procs.
+func TestCountProcs_ReadsFreshList(t *testing.T) {
 	r := realNode(t)
 	d := must(OpenDir(r.h, "memory", filepath.Join(r.pod.Path(), "main")))(t)
 	defer d.Close()
@@ -302,10 +302,10 @@ func TestCountProcsIsFresh(t *testing.T) {
 	}
 }
 
-// TestTheProcessesOfAThreadedCgroupAreItsDomains covers threaded cgroups, as used by virtual
+// TestCountProcs_CountsThreadedCgroupInDomain covers threaded cgroups, as used by virtual
 // machines with dedicated processors, which list no process. An unknown number of processes
 // would rank such pods last.
-func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
+func TestCountProcs_CountsThreadedCgroupInDomain(t *testing.T) {
 	r := realNode(t)
 	h := r.h
 	if h.Version == V1 {
@@ -328,8 +328,8 @@ func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
 	}
 }
 
-// TestCountManyProcsOfTheKernel covers a long list, which the kernel returns in pieces.
-func TestCountManyProcsOfTheKernel(t *testing.T) {
+// TestCountProcs_ReadsKernelListInPieces covers a long list, which the kernel returns in pieces.
+func TestCountProcs_ReadsKernelListInPieces(t *testing.T) {
 	r := realNode(t)
 	r.run(t, "fork 750")
 	d := must(OpenDir(r.h, "memory", filepath.Join(r.pod.Path(), "main")))(t)
@@ -344,7 +344,7 @@ func TestCountManyProcsOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestOwnCgroupFile(t *testing.T) {
+func TestParseCgroupFile_ParsesFileOfThisProcess(t *testing.T) {
 	text := must(os.ReadFile("/proc/self/cgroup"))(t)
 	paths := must(ParseCgroupFile(text))(t)
 	for controller, path := range paths {
@@ -354,7 +354,7 @@ func TestOwnCgroupFile(t *testing.T) {
 	}
 }
 
-func TestPodsOfTheSandbox(t *testing.T) {
+func TestPodTree_ListsPodsOfSandbox(t *testing.T) {
 	r := realNode(t)
 	pods := must(findPods(r.h, r.node.Path()))(t)
 	if len(pods) != 1 || pods[0].UID != "a-1" || pods[0].Path != r.pod.Path() || fmt.Sprint(pods[0].Containers) != "[{main "+r.pod.Path()+"/main}]" {

@@ -62,8 +62,8 @@ func ParsePodPath(p string) (uid string, ok bool) {
 	above := path.Base(path.Clean(parent))
 	aboveThat := path.Base(path.Dir(path.Clean(parent)))
 	if name, isSlice := strings.CutSuffix(base, slice); isSlice {
-		mother, _, _ := lastCut(name, "-")
-		return uid, above == mother+slice && isKubepodsPlace(above, aboveThat)
+		parentName, _, _ := lastCut(name, "-")
+		return uid, above == parentName+slice && isKubepodsPlace(above, aboveThat)
 	}
 	return uid, above == kubepods || isQOS(above) && aboveThat == kubepods
 }
@@ -90,11 +90,11 @@ func Within(above, below string) bool {
 // kubepods.
 func isKubepodsPlace(above, aboveThat string) bool {
 	name := strings.TrimSuffix(above, slice)
-	mother, last, _ := lastCut(name, "-")
+	parentName, last, _ := lastCut(name, "-")
 	if !isQOS(last) {
 		return true
 	}
-	return aboveThat == mother+slice
+	return aboveThat == parentName+slice
 }
 
 // isKubepodsName reports whether a slice's name without its suffix is that of kubepods or of

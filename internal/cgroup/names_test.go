@@ -10,7 +10,7 @@ const someUID = "0b6d5b4e-9c1f-4c55-8a35-1f0e7f2a9d11"
 
 var someUIDInSlice = strings.ReplaceAll(someUID, "-", "_")
 
-func TestParsePodDir(t *testing.T) {
+func TestParsePodDir_AcceptsNamesOfBothDrivers(t *testing.T) {
 	for base, want := range map[string]string{
 		"pod" + someUID:                                       someUID,
 		"pod6f8f1d0c2b7e4a5d9c3e8b7a6f5d4c3b":                 "6f8f1d0c2b7e4a5d9c3e8b7a6f5d4c3b",
@@ -38,7 +38,7 @@ func TestParsePodDir(t *testing.T) {
 	}
 }
 
-func TestParsePodPath(t *testing.T) {
+func TestParsePodPath_AcceptsOnlyPodDirectories(t *testing.T) {
 	slice := "kubepods-burstable-pod" + someUIDInSlice + ".slice"
 	for _, p := range []string{
 		"/kubepods/pod" + someUID,
@@ -66,8 +66,9 @@ func TestParsePodPath(t *testing.T) {
 	}
 }
 
-// TestPodAbove checks that cgroups of any name below a pod's belong to that pod.
-func TestPodAbove(t *testing.T) {
+// TestPodAbove_ReturnsUppermostPod checks that cgroups of any name below a pod's belong to that
+// pod.
+func TestPodAbove_ReturnsUppermostPod(t *testing.T) {
 	for place, want := range map[string][2]string{
 		"/kubepods/podab/77/kubepods/podcd/x": {"ab", "/kubepods/podab"},
 		"/k/kubepods/podab":                   {"ab", "/k/kubepods/podab"},
@@ -81,25 +82,25 @@ func TestPodAbove(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestWithin_ComparesWholePathElements(t *testing.T) {
 	for paths, want := range map[[2]string]bool{
 		{"/", "/a"}: true, {"", "/a"}: true, {"/a", "/a"}: true, {"/a/", "/a/b"}: true, {"/a", "/a/b/c"}: true,
 		{"/a", "/ab"}: false, {"/a/b", "/a"}: false, {"/a", "/"}: false,
 	} {
 		if got := Within(paths[0], paths[1]); got != want {
-			t.Errorf("Within(%q) = %t", paths, got)
+			t.Errorf("Within(%q) = %t, want %t", paths, got, want)
 		}
 	}
 }
 
-func TestContainerName(t *testing.T) {
+func TestContainerName_RemovesRuntimePrefix(t *testing.T) {
 	for base, want := range map[string]string{
 		"app":                       "app",
 		"f3c1d6f0a4b2":              "f3c1d6f0a4b2",
 		"cri-containerd-f3c1.scope": "f3c1",
 		"crio-9a7b.scope":           "9a7b",
 		"crio-9a7b":                 "9a7b",
-		"docker-registry":           "docker-registry", // a container's own name, no runtime's scope
+		"docker-registry":           "docker-registry", // the name of a container, not of a runtime's scope
 		"docker-77.scope":           "77",
 	} {
 		if got := ContainerName(base); got != want {

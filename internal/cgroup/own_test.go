@@ -36,21 +36,21 @@ func TestOwnMemoryLimit_SmallestUpToTheRoot(t *testing.T) {
 		limit             uint64
 		limited           bool
 	}{
-		{"v1, of the pod", "4:memory:/kubepods/pod1/c1\n0::/\n", fmt.Sprintf(mount1, "/"), map[string]string{
+		{"v1, limit of the pod", "4:memory:/kubepods/pod1/c1\n0::/\n", fmt.Sprintf(mount1, "/"), map[string]string{
 			"memory/memory.limit_in_bytes": none1, "memory/kubepods/pod1/memory.limit_in_bytes": "268435456\n", "memory/kubepods/pod1/c1/memory.limit_in_bytes": none1,
 		}, 256 << 20, true},
 		{"v1, in a container", "4:memory:/kubepods/pod1/c1\n", fmt.Sprintf(mount1, "/kubepods/pod1/c1"), map[string]string{
 			"memory/memory.limit_in_bytes": "268435456\n",
 		}, 256 << 20, true},
-		{"v1, none", "4:memory:/user\n", fmt.Sprintf(mount1, "/"), map[string]string{
+		{"v1, no limit", "4:memory:/user\n", fmt.Sprintf(mount1, "/"), map[string]string{
 			"memory/memory.limit_in_bytes": none1, "memory/user/memory.limit_in_bytes": none1}, 0, false},
-		{"v1, mounted is another one", "4:memory:/kubepods/pod10\n", fmt.Sprintf(mount1, "/kubepods/pod1"), map[string]string{
+		{"v1, mount of another cgroup", "4:memory:/kubepods/pod10\n", fmt.Sprintf(mount1, "/kubepods/pod1"), map[string]string{
 			"memory/memory.limit_in_bytes": "1\n"}, 0, false},
-		{"v2, of a slice above", "0::/a.slice/b.service\n", fmt.Sprintf(mount2, "/"), map[string]string{
+		{"v2, limit of an ancestor slice", "0::/a.slice/b.service\n", fmt.Sprintf(mount2, "/"), map[string]string{
 			"unified/a.slice/memory.max": "1073741824\n", "unified/a.slice/b.service/memory.max": "2147483648\n"}, 1 << 30, true},
 		{"v2, in a container", "0::/\n", fmt.Sprintf(mount2, "/") + "36 32 0:33 /../../.. /nowhere rw - cgroup2 cgroup2 rw\n", map[string]string{
 			"unified/memory.max": "268435456\n"}, 256 << 20, true},
-		{"v2, none", "0::/a\n", fmt.Sprintf(mount2, "/"), map[string]string{"unified/a/memory.max": none2}, 0, false},
+		{"v2, no limit", "0::/a\n", fmt.Sprintf(mount2, "/"), map[string]string{"unified/a/memory.max": none2}, 0, false},
 		{"hybrid", "4:memory:/a\n0::/b\n", fmt.Sprintf(mount1, "/") + fmt.Sprintf("37 32 0:32 / %s/unified rw - cgroup2 cgroup2 rw\n", "%[1]s"), map[string]string{
 			"memory/a/memory.limit_in_bytes": "1073741824\n", "unified/b/memory.max": "1\n"}, 1 << 30, true},
 	} {
@@ -65,10 +65,10 @@ func TestOwnMemoryLimit_SmallestUpToTheRoot(t *testing.T) {
 
 func TestOwnMemoryLimit_UnreadableIsAnError(t *testing.T) {
 	if _, _, err := cgroup.OwnMemoryLimit(t.TempDir()); err == nil {
-		t.Error("no /proc: no error")
+		t.Error("got no error without /proc")
 	}
 	proc := machine(t, "4:memory:/\n", "35 32 0:32 / %s/memory rw - cgroup cgroup rw,memory\n", map[string]string{"memory/memory.limit_in_bytes": "much\n"})
 	if _, _, err := cgroup.OwnMemoryLimit(proc); err == nil {
-		t.Error("a limit that is no number: no error")
+		t.Error("got no error for a malformed limit")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseSingleValue(t *testing.T) {
+func TestParseSingleValue_AcceptsOnlyUnsignedNumbers(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0\n":                    0,
 		"501506048\n":            501506048,
@@ -29,7 +29,7 @@ func TestParseSingleValue(t *testing.T) {
 	}
 }
 
-func TestParseLimit(t *testing.T) {
+func TestParseLimit_DistinguishesLimitFromUnlimited(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		limit   uint64
@@ -64,7 +64,7 @@ const (
 
 var wantStat = MemoryStat{Anon: 9965568, File: 491683840, ActiveFile: 156413952, InactiveFile: 326184960}
 
-func TestParseMemoryStat(t *testing.T) {
+func TestParseMemoryStat_ReturnsHierarchicalValues(t *testing.T) {
 	for v, text := range map[Version]string{V1: v1Stat, V2: v2Stat} {
 		got, err := ParseMemoryStat([]byte(text), v)
 		if err != nil {
@@ -76,10 +76,10 @@ func TestParseMemoryStat(t *testing.T) {
 	}
 }
 
-func TestParseMemoryStatFaults(t *testing.T) {
+func TestParseMemoryStat_NamesMissingOrMalformedLine(t *testing.T) {
 	for _, c := range []struct {
-		v          Version
-		text, says string
+		v             Version
+		text, wantErr string
 	}{
 		{V1, "", `"total_rss"`},
 		{V1, v2Stat, `"total_rss"`}, // the local numbers of version 1 have this form
@@ -89,8 +89,8 @@ func TestParseMemoryStatFaults(t *testing.T) {
 		{V2, strings.Replace(v2Stat, "file 491683840", "file", 1), `"file"`},
 		{V2, strings.Replace(v2Stat, "active_file 1", "active_file -1", 2), "active_file -1"},
 	} {
-		if s, err := ParseMemoryStat([]byte(c.text), c.v); err == nil || !strings.Contains(err.Error(), c.says) || s != (MemoryStat{}) {
-			t.Errorf("%s %q: %+v, error %v, want nothing and an error with %s", c.v, c.text, s, err, c.says)
+		if s, err := ParseMemoryStat([]byte(c.text), c.v); err == nil || !strings.Contains(err.Error(), c.wantErr) || s != (MemoryStat{}) {
+			t.Errorf("%s %q: %+v, error %v, want nothing and an error with %s", c.v, c.text, s, err, c.wantErr)
 		}
 	}
 	// Unknown lines of any form are skipped.
@@ -99,7 +99,7 @@ func TestParseMemoryStatFaults(t *testing.T) {
 	}
 }
 
-func TestParseProcs(t *testing.T) {
+func TestParseProcs_AppendsProcessIDs(t *testing.T) {
 	got, err := ParseProcs([]byte("0\n1\n4194304\n"), []int{7})
 	if diff := cmp.Diff([]int{7, 0, 1, 4194304}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -111,7 +111,7 @@ func TestParseProcs(t *testing.T) {
 	}
 }
 
-func TestParseCgroupFile(t *testing.T) {
+func TestParseCgroupFile_ReturnsPathOfEachController(t *testing.T) {
 	text := "9:name=systemd:/\n4:memory:/kubepods/pod:odd\n3:cpu,cpuacct:/x\n0::/unified (deleted)\n"
 	want := map[string]string{
 		"name=systemd": "/", "memory": "/kubepods/pod:odd", "cpu": "/x", "cpuacct": "/x", "": "/unified (deleted)",
@@ -135,7 +135,7 @@ func FuzzParseSingleValue(f *testing.F) {
 		got, err := ParseSingleValue(text)
 		want, wantErr := strconv.ParseUint(strings.TrimSuffix(string(text), "\n"), 10, 64)
 		if got != want && err == nil || (err == nil) != (wantErr == nil) {
-			t.Fatalf("ParseSingleValue(%q) = %d, %v; strconv says %d, %v", text, got, err, want, wantErr)
+			t.Fatalf("ParseSingleValue(%q) = %d, %v; strconv returns %d, %v", text, got, err, want, wantErr)
 		}
 	})
 }
@@ -202,13 +202,13 @@ func FuzzParseCgroupFile(f *testing.F) {
 		got, err := ParseCgroupFile([]byte(text))
 		want, unified, wantErr := cgroups.ParseCgroupFromReaderUnified(strings.NewReader(text))
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: error %v, the library says %v", text, err, wantErr)
+			t.Fatalf("%q: error %v, the library returns %v", text, err, wantErr)
 		}
 		if err != nil {
 			return
 		}
 		if got[""] != unified {
-			t.Fatalf("%q: unified %q, the library says %q", text, got[""], unified)
+			t.Fatalf("%q: unified %q, the library returns %q", text, got[""], unified)
 		}
 		delete(got, "")
 		if diff := cmp.Diff(want, got); diff != "" {

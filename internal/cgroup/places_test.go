@@ -22,8 +22,9 @@ func put(t *testing.T, h Hierarchy, place, file, text string) {
 	}
 }
 
-// runs puts a process into a container of a pod, and marks the tree as populated on version 2.
-func runs(t *testing.T, h Hierarchy, root, container string) {
+// addProcess adds a process to a container of a pod, and marks the tree as populated on version
+// 2.
+func addProcess(t *testing.T, h Hierarchy, root, container string) {
 	t.Helper()
 	put(t, h, container, "cgroup.procs", "4711\n")
 	if h.Version == V2 {
@@ -31,18 +32,18 @@ func runs(t *testing.T, h Hierarchy, root, container string) {
 	}
 }
 
-// TestPodPlaces_CgroupRootOfKubelet covers the pod directories of kubelets with a cgroup root,
-// by driver.
-func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
+// TestPodPlaces_FindsCgroupRootOfKubelet covers the pod directories of kubelets with a cgroup
+// root, by driver.
+func TestPodPlaces_FindsCgroupRootOfKubelet(t *testing.T) {
 	for name, c := range map[string]struct{ node, kubelet, root, pod string }{
-		"kind, systemd":          {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
-		"kind, cgroupfs":         {"/", "/kubelet", "/kubelet/kubepods", "burstable/pod" + onePod},
-		"two levels with a dash": {"/", "/a-b/c/", "/a_b.slice/a_b-c.slice/a_b-c-kubepods.slice", "a_b-c-kubepods-pod" + onePodRaw + ".slice"},
-		"without one, systemd":   {"/", "", "/kubepods.slice", "kubepods-besteffort.slice/kubepods-besteffort-pod" + onePodRaw + ".slice"},
-		"that of a nested node":  {"/nested", "/nested/kubelet", "/nested/kubelet/kubepods", "pod" + onePod},
-		"outside of the node":    {"/nested", "/kubelet", "/nested/kubepods", "pod" + onePod},
-		"the node, a slice":      {"/kubelet.slice", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-pod" + onePodRaw + ".slice"},
-		"named, not made yet":    {"/", "/kubelet", "/kubepods.slice", "kubepods-pod" + onePodRaw + ".slice"},
+		"kind, systemd":            {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
+		"kind, cgroupfs":           {"/", "/kubelet", "/kubelet/kubepods", "burstable/pod" + onePod},
+		"two levels with a dash":   {"/", "/a-b/c/", "/a_b.slice/a_b-c.slice/a_b-c-kubepods.slice", "a_b-c-kubepods-pod" + onePodRaw + ".slice"},
+		"no cgroup root, systemd":  {"/", "", "/kubepods.slice", "kubepods-besteffort.slice/kubepods-besteffort-pod" + onePodRaw + ".slice"},
+		"root of a nested node":    {"/nested", "/nested/kubelet", "/nested/kubelet/kubepods", "pod" + onePod},
+		"root outside of the node": {"/nested", "/kubelet", "/nested/kubepods", "pod" + onePod},
+		"node in a slice":          {"/kubelet.slice", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-pod" + onePodRaw + ".slice"},
+		"missing cgroup root":      {"/", "/kubelet", "/kubepods.slice", "kubepods-pod" + onePodRaw + ".slice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := At(V2, t.TempDir())
@@ -60,14 +61,14 @@ func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
 				t.Errorf("%+v, %v", pods, err)
 			}
 			if uid, ok := ParsePodPath(filepath.Join(c.root, c.pod)); !ok || uid != onePod {
-				t.Errorf("a kill would refuse it: %q", uid)
+				t.Errorf("ParsePodPath = %q, %t, want %q", uid, ok, onePod)
 			}
 		})
 	}
 }
 
 // TestPodPlaces_PrefersTreeWithProcesses checks that leftovers of another driver or another
-// cgroup root hide no tree.
+// cgroup root do not hide the tree in use.
 func TestPodPlaces_PrefersTreeWithProcesses(t *testing.T) {
 	const stale, inUse = "/kubepods/burstable/pod11111111-1111-1111-1111-111111111111", "/kubepods.slice/kubepods-pod" + onePodRaw + ".slice"
 	for _, v := range []Version{V1, V2} {
@@ -76,27 +77,27 @@ func TestPodPlaces_PrefersTreeWithProcesses(t *testing.T) {
 		put(t, h, "/kubepods", "cgroup.events", "populated 0\nfrozen 0\n")
 		p := NewPodPlaces(h, "/")
 		if tree, err := p.Open(); err != nil || tree.Root() != "/kubepods" {
-			t.Errorf("%v: %q, %v, want what there is", v, tree.Root(), err)
+			t.Errorf("%v: %q, %v, want the only tree", v, tree.Root(), err)
 		}
 		makeDirs(t, h, inUse)
 		if tree, _ := p.Open(); tree.Root() != "/kubepods" {
-			t.Errorf("%v: %q, want the first one with a pod: none has a process", v, tree.Root())
+			t.Errorf("%v: %q, want the first tree with a pod: no tree has a process", v, tree.Root())
 		}
-		runs(t, h, "/kubepods.slice", inUse+"/cri-containerd-77.scope/container")
+		addProcess(t, h, "/kubepods.slice", inUse+"/cri-containerd-77.scope/container")
 		if tree, err := p.Open(); err != nil || tree.Root() != "/kubepods.slice" {
-			t.Errorf("%v: %q, %v, want the one with a process", v, tree.Root(), err)
+			t.Errorf("%v: %q, %v, want the tree with a process", v, tree.Root(), err)
 		}
-		runs(t, h, "/kubelet/kubepods", "/kubelet/kubepods/pod"+onePod+"/77")
+		addProcess(t, h, "/kubelet/kubepods", "/kubelet/kubepods/pod"+onePod+"/77")
 		if !p.Under("/kubelet") || p.Under("/kubelet") {
-			t.Error("a change is reported once")
+			t.Error("Under did not report the change exactly once")
 		}
 		if tree, err := p.Open(); err != nil || tree.Root() != "/kubelet/kubepods" {
-			t.Errorf("%v: %q, %v, want the kubelet's of two with processes", v, tree.Root(), err)
+			t.Errorf("%v: %q, %v, want the kubelet's, one of two trees with processes", v, tree.Root(), err)
 		}
 	}
 }
 
-func TestPodPlaces_None(t *testing.T) {
+func TestPodPlaces_NotFoundWithoutDirectories(t *testing.T) {
 	p := NewPodPlaces(At(V2, t.TempDir()), "/")
 	p.Under("/kubelet")
 	if tree, err := p.Open(); !errors.Is(err, fs.ErrNotExist) || tree.Root() != "" || p.Found() {

@@ -25,10 +25,10 @@ type Container struct {
 	Path string // relative to each controller's mount
 }
 
-// Watches reports whether the cgroup is not a container's, but that of CRI-O's monitor process
+// IsMonitor reports whether the cgroup is not a container's, but that of CRI-O's monitor process
 // (conmon, with conmon_cgroup = "pod"). conmon records the exit of the container. If conmon is
 // killed with its container, CRI-O reports the container as running forever.
-func (c Container) Watches() bool { return strings.HasPrefix(path.Base(c.Path), "crio-conmon-") }
+func (c Container) IsMonitor() bool { return strings.HasPrefix(path.Base(c.Path), "crio-conmon-") }
 
 // PodTree is the kubepods directory of a node.
 type PodTree struct {
@@ -130,11 +130,11 @@ func (t PodTree) Pods() ([]Pod, error) {
 func (t PodTree) pod(uid, place string) (Pod, error) {
 	info, err := os.Lstat(t.h.Dir("memory", place))
 	if err != nil {
-		return Pod{}, fmt.Errorf("look at the cgroup of pod %s: %w", uid, err)
+		return Pod{}, fmt.Errorf("find the cgroup of pod %s: %w", uid, err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() {
-		return Pod{}, fmt.Errorf("look at the cgroup of pod %s: %s is no directory: %w", uid, place, fs.ErrNotExist)
+		return Pod{}, fmt.Errorf("find the cgroup of pod %s: %s is no directory: %w", uid, place, fs.ErrNotExist)
 	}
 	names, err := t.below(place)
 	if err != nil {

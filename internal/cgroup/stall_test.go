@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestParseMemoryEvents(t *testing.T) {
+func TestParseMemoryEvents_NamesMissingOrMalformedLine(t *testing.T) {
 	const text = "low 1\nhigh 22\nmax 333\noom 4\noom_kill 5\noom_group_kill 6\nsock_throttled 0\n"
 	if e, err := ParseMemoryEvents([]byte(text)); err != nil || e != (MemoryEvents{High: 22, Max: 333, OOM: 4, OOMKill: 5}) {
 		t.Errorf("%+v, %v", e, err)
@@ -15,13 +15,13 @@ func TestParseMemoryEvents(t *testing.T) {
 	for _, key := range []string{"high", "max", "oom", "oom_kill"} {
 		for _, broken := range []string{strings.Replace(text, "\n"+key+" ", "\nx ", 1), strings.Replace(text, "\n"+key+" ", "\n"+key+" -", 1)} {
 			if e, err := ParseMemoryEvents([]byte(broken)); err == nil || !strings.Contains(err.Error(), key) || e != (MemoryEvents{}) {
-				t.Errorf("%q: %+v, %v, want an error that names %s", broken, e, err, key)
+				t.Errorf("%q: %+v, %v, want an error with %s", broken, e, err, key)
 			}
 		}
 	}
 }
 
-func TestParseOOMKills(t *testing.T) {
+func TestParseOOMKills_ReturnsCounter(t *testing.T) {
 	if n, err := ParseOOMKills([]byte("oom_kill_disable 0\nunder_oom 1\noom_kill 7\n")); n != 7 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -32,7 +32,7 @@ func TestParseOOMKills(t *testing.T) {
 	}
 }
 
-func TestParsePopulated(t *testing.T) {
+func TestParsePopulated_ReturnsFlag(t *testing.T) {
 	for text, want := range map[string]bool{"populated 1\nfrozen 0\n": true, "populated 0\nfrozen 1\n": false} {
 		if got, err := ParsePopulated([]byte(text)); got != want || err != nil {
 			t.Errorf("%q: %t, %v", text, got, err)
@@ -45,33 +45,33 @@ func TestParsePopulated(t *testing.T) {
 	}
 }
 
-func TestParseThrottling(t *testing.T) {
+func TestParseThrottling_ReturnsTimeInUnitOfVersion(t *testing.T) {
 	const v1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 1500\n"
 	const v2 = "usage_usec 10\nnr_periods 9\nnr_throttled 3\nthrottled_usec 1500\nnr_bursts 0\n"
 	for _, c := range []struct {
 		v       Version
 		text    string
-		held    time.Duration
+		total   time.Duration
 		enabled bool
 		fails   bool
 	}{
-		{v: V1, text: v1, held: 1500, enabled: true},
-		{v: V2, text: v2, held: 1500 * time.Microsecond, enabled: true},
+		{v: V1, text: v1, total: 1500, enabled: true},
+		{v: V2, text: v2, total: 1500 * time.Microsecond, enabled: true},
 		{v: V2, text: "usage_usec 10\nuser_usec 5\n"}, // the controller is not enabled
 		{v: V1, text: "nr_periods 9\n", fails: true},
 		{v: V1, text: v2, fails: true},
 		{v: V2, text: v1, fails: true},
 		{v: V2, text: "nr_throttled many\nthrottled_usec 1\n", fails: true},
-		{v: V2, text: "nr_throttled 1\nthrottled_usec 18446744073709551615\n", held: math.MaxInt64 / 1000 * 1000, enabled: true},
+		{v: V2, text: "nr_throttled 1\nthrottled_usec 18446744073709551615\n", total: math.MaxInt64 / 1000 * 1000, enabled: true},
 	} {
 		got, enabled, err := ParseThrottling([]byte(c.text), c.v)
-		if got.Time != c.held || enabled != c.enabled || (err != nil) != c.fails || c.held > 0 && got.Periods == 0 {
+		if got.Time != c.total || enabled != c.enabled || (err != nil) != c.fails || c.total > 0 && got.Periods == 0 {
 			t.Errorf("%s %q: %+v, %t, %v", c.v, c.text, got, enabled, err)
 		}
 	}
 }
 
-func TestParsePressure(t *testing.T) {
+func TestParsePressure_ReturnsSomeLine(t *testing.T) {
 	const text = "some avg10=12.34 avg60=0.12 avg300=0.05 total=2022017\nfull avg10=1.00 avg60=0.03 avg300=0.01 total=722809\n"
 	if p, err := ParsePressure([]byte(text)); err != nil || p != (Pressure{1234, 2022017 * time.Microsecond}) {
 		t.Errorf("%+v, %v", p, err)

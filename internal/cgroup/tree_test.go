@@ -32,7 +32,7 @@ func eachFixture(t *testing.T, test func(t *testing.T, h Hierarchy)) {
 	}
 }
 
-func TestDirStaysInsideTheMount(t *testing.T) {
+func TestHierarchy_DirStaysInsideMount(t *testing.T) {
 	for _, c := range []struct {
 		h          Hierarchy
 		path, want string
@@ -49,7 +49,7 @@ func TestDirStaysInsideTheMount(t *testing.T) {
 	}
 }
 
-func TestDetectNamesWhatIsMissing(t *testing.T) {
+func TestDetect_NamesMissingMount(t *testing.T) {
 	empty := t.TempDir()
 	_, err := Detect(empty)
 	if err == nil || !strings.Contains(err.Error(), "memory") {
@@ -59,11 +59,11 @@ func TestDetectNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("Detect of nothing: %v", err)
 	}
 	if h, err := Detect("testdata/v1-cgroupfs"); err == nil {
-		t.Errorf("Detect took plain files for %v", h)
+		t.Errorf("Detect returned %v for plain files", h)
 	}
 }
 
-func TestMemoryOfFixtures(t *testing.T) {
+func TestMemory_ReadsUsageAndLimit(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
 		root, err := podsRoot(h, "/")
 		if err != nil {
@@ -84,7 +84,7 @@ func TestMemoryOfFixtures(t *testing.T) {
 	})
 }
 
-func TestMemoryOfTheRoot(t *testing.T) {
+func TestMemory_ReadsRootWithoutLimit(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
 		m, err := OpenMemory(h, "/")
 		if err != nil {
@@ -104,7 +104,7 @@ func TestMemoryOfTheRoot(t *testing.T) {
 	})
 }
 
-func TestPIDsOfFixtures(t *testing.T) {
+func TestPIDs_ReadsCurrentAndMax(t *testing.T) {
 	for name, want := range map[string]PIDUsage{"v1-cgroupfs": {12, 100, true}, "v2-systemd": {12, 0, false}} {
 		p, err := OpenPIDs(fixtures[name], "/node")
 		if err != nil {
@@ -135,7 +135,7 @@ func findPods(h Hierarchy, node string) ([]Pod, error) {
 	return tree.Pods()
 }
 
-func TestFindPods(t *testing.T) {
+func TestPodTree_ListsAndFindsPods(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
 		pods, err := findPods(h, "/")
 		if err != nil {
@@ -170,7 +170,7 @@ func TestFindPods(t *testing.T) {
 	})
 }
 
-func TestFindRefusesWhatIsNoPod(t *testing.T) {
+func TestPodTree_FindRefusesOtherPaths(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
 		tree, err := NewPodPlaces(h, "/").Open()
 		if err != nil {
@@ -184,7 +184,7 @@ func TestFindRefusesWhatIsNoPod(t *testing.T) {
 	})
 }
 
-func TestNoPodTree(t *testing.T) {
+func TestPodPlaces_OpenFailsWithoutTree(t *testing.T) {
 	h := At(V1, t.TempDir())
 	if pods, err := findPods(h, "/x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("findPods = %v, %v, want not exist", pods, err)
@@ -201,7 +201,7 @@ func makeDirs(t *testing.T, h Hierarchy, paths ...string) {
 	}
 }
 
-func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
+func TestPodTree_ListsPodsOfNodeInSlice(t *testing.T) {
 	h := At(V2, t.TempDir())
 	pod := "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-poda_1.slice"
 	makeDirs(t, h, pod+"/crio-77.scope")
@@ -211,21 +211,21 @@ func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
 	}
 }
 
-// TestPodTreeTakesTheNamingInUse covers both namings, as after a change of the kubelet's
+// TestPodPlaces_PrefersNamingWithPods covers both namings, as after a change of the kubelet's
 // driver.
-func TestPodTreeTakesTheNamingInUse(t *testing.T) {
+func TestPodPlaces_PrefersNamingWithPods(t *testing.T) {
 	h := At(V1, t.TempDir())
 	makeDirs(t, h, "/kubepods/burstable", "/kubepods.slice/kubepods-podx.slice")
 	if root, err := podsRoot(h, "/"); err != nil || root != "/kubepods.slice" {
-		t.Errorf("podsRoot = %q, %v, want the one with a pod", root, err)
+		t.Errorf("podsRoot = %q, %v, want the tree with a pod", root, err)
 	}
 	makeDirs(t, h, "/kubepods/burstable/pody")
 	if root, err := podsRoot(h, "/"); err != nil || root != "/kubepods" {
-		t.Errorf("podsRoot = %q, %v, want kubepods", root, err)
+		t.Errorf("podsRoot = %q, %v, want /kubepods", root, err)
 	}
 }
 
-func TestProcsOfFixture(t *testing.T) {
+func TestProcs_ListsAndCountsProcesses(t *testing.T) {
 	h := fixtures["v1-cgroupfs"]
 	path := "/kubepods/burstable/pod5f1c2c70-3a56-4f0b-9f62-0d2b8a7e4c22"
 	got, err := Procs(h, "memory", path+"/1c2d3e4f5a6b", nil)
@@ -248,7 +248,7 @@ func TestProcsOfFixture(t *testing.T) {
 	}
 }
 
-// nest creates nested cgroups, each opened relative to its parent, and puts a process into the
+// nest creates nested cgroups, each opened relative to its parent, and adds a process to the
 // last one.
 func nest(t *testing.T, at string, names ...string) {
 	t.Helper()
@@ -278,19 +278,19 @@ func nest(t *testing.T, at string, names ...string) {
 	}
 }
 
-// TestCountProcsBelow_HostileTrees checks that for any cgroups of a container its processes are
-// counted, or the count is reported as a lower bound.
-func TestCountProcsBelow_HostileTrees(t *testing.T) {
+// TestCountProcsBelow_CountsHostileTreesOrReportsBound checks that the processes of any
+// container are counted, or the count is reported as a lower bound.
+func TestCountProcsBelow_CountsHostileTreesOrReportsBound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dirs, depth, length int
 		want                int
 		err                 error
 	}{
 		"path longer than PATH_MAX": {1, 20, 255, 1, nil},
-		"as deep as is visited":     {1, maxBelowDepth, 1, 1, nil},
-		"deeper":                    {1, maxBelowDepth + 1, 1, 0, ErrBound},
-		"as many as are visited":    {maxDirs, 1, 9, maxDirs, nil},
-		"more":                      {2 * maxDirs, 1, 9, maxDirs, ErrBound},
+		"maximum depth":             {1, maxBelowDepth, 1, 1, nil},
+		"above maximum depth":       {1, maxBelowDepth + 1, 1, 0, ErrBound},
+		"maximum number":            {maxDirs, 1, 9, maxDirs, nil},
+		"above maximum number":      {2 * maxDirs, 1, 9, maxDirs, ErrBound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := At(V2, t.TempDir())
@@ -320,12 +320,12 @@ func TestBound_EndsInTime(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d cgroups were visited after the time", b.visited)
+	t.Errorf("%d cgroups were visited after the deadline", b.visited)
 }
 
-// TestCountProcsBelow_CannotOpen checks that an unopenable cgroup may contain processes; only a
-// removed one contains none.
-func TestCountProcsBelow_CannotOpen(t *testing.T) {
+// TestCountProcsBelow_FailsOnUnopenableCgroup checks that a cgroup that can not be opened is an
+// error: it may contain processes, unlike a removed one.
+func TestCountProcsBelow_FailsOnUnopenableCgroup(t *testing.T) {
 	h := At(V2, t.TempDir())
 	put(t, h, "/inner", "cgroup.procs", "4711\n")
 	d := must(OpenDir(h, "memory", "/"))(t)
@@ -342,18 +342,19 @@ func TestCountProcsBelow_CannotOpen(t *testing.T) {
 		t.Fatal(restored)
 	}
 	if n != 0 || !errors.Is(err, unix.EMFILE) {
-		t.Errorf("%d processes, %v, want a failure", n, err)
+		t.Errorf("%d processes, %v, want %v", n, err, unix.EMFILE)
 	}
 }
 
-// TestTasks checks that the pids controller counts tasks in cgroups that can not be visited.
-func TestTasks(t *testing.T) {
+// TestTasks_ReadsPIDsController checks that the pids controller counts tasks in cgroups that
+// can not be visited.
+func TestTasks_ReadsPIDsController(t *testing.T) {
 	for _, h := range []Hierarchy{At(V1, t.TempDir()), At(V2, t.TempDir())} {
 		put(t, h, "/pod", "cgroup.procs", "")
 		d := must(OpenDir(h, "memory", "/pod"))(t)
 		defer d.Close()
 		if n, err := d.Tasks(NewBuffer()); !IsGone(err) {
-			t.Errorf("%d tasks, %v, without the controller", n, err)
+			t.Errorf("%d tasks, %v, want not exist without the controller", n, err)
 		}
 		pids := h.Dir("pids", "/pod")
 		if err := errors.Join(os.MkdirAll(pids, 0o755), os.WriteFile(pids+"/pids.current", []byte("7000\n"), 0o600)); err != nil {
@@ -365,8 +366,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestCountManyProcs covers lists of any length.
-func TestCountManyProcs(t *testing.T) {
+// TestCountProcs_CountsListsOfAnyLength covers lists of any length.
+func TestCountProcs_CountsListsOfAnyLength(t *testing.T) {
 	h := At(V2, t.TempDir())
 	for _, want := range []int{0, 1, 340, 341, 342, 5000, 50000} {
 		var text strings.Builder
@@ -387,8 +388,8 @@ func TestCountManyProcs(t *testing.T) {
 	}
 }
 
-// TestFileGrowsTheBuffer checks that a file larger than the buffer is read completely.
-func TestFileGrowsTheBuffer(t *testing.T) {
+// TestFile_GrowsBuffer checks that a file larger than the buffer is read completely.
+func TestFile_GrowsBuffer(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "memory.stat")
 	text := strings.Repeat("unknown 1\n", 5000) + v2Stat
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -404,14 +405,14 @@ func TestFileGrowsTheBuffer(t *testing.T) {
 	}
 }
 
-func TestReadErrorSaysWhatAndWhatToDo(t *testing.T) {
+func TestReadError_NamesFileAndRemedy(t *testing.T) {
 	_, err := OpenMemory(fixtures["v2-cgroupfs"], "/no/such")
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("error %v", err)
 	}
 	for _, part := range []string{"open", "testdata/v2-cgroupfs/no/such/memory.stat", "check the path"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not say %q", err, part)
+			t.Errorf("error %q lacks %q", err, part)
 		}
 	}
 }

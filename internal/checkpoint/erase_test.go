@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsErasedStaysAwayUntilItIsResumed(t *testing.T) {
+func TestSections_ErasedUntilResumed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
@@ -22,22 +22,22 @@ func TestWhatIsErasedStaysAwayUntilItIsResumed(t *testing.T) {
 	s.Save("b", 1)
 	s.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v are left behind", left, err)
+		t.Errorf("%v, %v remain", left, err)
 	}
 
 	s = sections(t, path)
 	if err := s.Erase(); err != nil {
-		t.Errorf("nothing was there: %v", err)
+		t.Errorf("erase without a file: %v", err)
 	}
 	s.Save("a", 3)
 	s.Resume()
 	s.Close()
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 3`) {
-		t.Errorf("%s, %v: what was saved meanwhile is kept", text, err)
+		t.Errorf("%s, %v: want the section saved meanwhile", text, err)
 	}
 }
 
-func TestAnEraseThatFailsIsSaidAndSavingGoesOn(t *testing.T) {
+func TestSections_FailedEraseDoesNotStopSaving(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	s := sections(t, path)
 	if err := os.MkdirAll(filepath.Join(path, "sub"), 0o700); err != nil {
@@ -52,6 +52,6 @@ func TestAnEraseThatFailsIsSaidAndSavingGoesOn(t *testing.T) {
 	s.Save("a", 1)
 	s.Close()
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 1`) {
-		t.Errorf("%s, %v: nothing is saved any more", text, err)
+		t.Errorf("%s, %v: want the saved section", text, err)
 	}
 }

@@ -199,13 +199,13 @@ func (s *Saver[T]) Close() {
 
 func (s *Saver[T]) run(failed func(error)) {
 	defer close(s.done)
-	told := false
+	reported := false
 	for state := range s.latest {
 		err := s.write(state)
-		if err != nil && !told {
+		if err != nil && !reported {
 			failed(err)
 		}
-		told = err != nil
+		reported = err != nil
 	}
 }
 

@@ -24,7 +24,7 @@ func open(t *testing.T, dir, boot string) *checkpoint.File {
 	return f
 }
 
-func TestWhatWasSavedIsFoundInTheSameBoot(t *testing.T) {
+func TestFile_LoadsStateOfSameBoot(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "boot-1")
 	var got sample
@@ -39,19 +39,19 @@ func TestWhatWasSavedIsFoundInTheSameBoot(t *testing.T) {
 	}
 	got = sample{}
 	if notice, err := open(t, dir, "boot-2").Load(&got); err != nil || got.N != 0 || !strings.Contains(notice, "earlier boot") {
-		t.Errorf("a state of another boot: %q %v %+v", notice, err, got)
+		t.Errorf("state of another boot: %q %v %+v", notice, err, got)
 	}
 }
 
-func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
+func TestFile_RenamesDamagedFile(t *testing.T) {
 	for name, text := range map[string]string{
-		"cut short":  `{"version":1,"bootID":"b","state":{"N":`,
-		"empty":      ``,
-		"no version": `{"bootID":"b","state":{"N":1}}`,
-		"version 0":  `{"version":0,"bootID":"b","state":{"N":1}}`,
-		"other form": `{"version":3,"bootID":"b","state":{"N":"one"}}`,
-		"half of it": `{"version":3,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
-		"too large":  strings.Repeat("x", 9<<20),
+		"truncated":    `{"version":1,"bootID":"b","state":{"N":`,
+		"empty":        ``,
+		"no version":   `{"bootID":"b","state":{"N":1}}`,
+		"version 0":    `{"version":0,"bootID":"b","state":{"N":1}}`,
+		"other form":   `{"version":3,"bootID":"b","state":{"N":"one"}}`,
+		"partly valid": `{"version":3,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
+		"too large":    strings.Repeat("x", 9<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -65,8 +65,8 @@ func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
 			if err != nil || !strings.Contains(notice, "damaged") || got != (sample{}) {
 				t.Fatalf("%q %v %+v", notice, err, got)
 			}
-			if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != text {
-				t.Errorf("not set aside: %v", err)
+			if value, err := os.ReadFile(path + ".damaged"); err != nil || string(value) != text {
+				t.Errorf("damaged file not renamed: %v", err)
 			}
 			if err := f.Save(sample{N: 1}, time.Now()); err != nil {
 				t.Error(err)
@@ -75,7 +75,7 @@ func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
 	}
 }
 
-func TestTheSaverKeepsTheLatest(t *testing.T) {
+func TestSaver_WritesLatestState(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "b")
 	s := checkpoint.NewSaver[sample](f, func(err error) { t.Error(err) })
@@ -89,11 +89,11 @@ func TestTheSaverKeepsTheLatest(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "sub"))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left beside the state file: %v %v", entries, err)
+		t.Errorf("files beside the state file: %v %v", entries, err)
 	}
 }
 
-func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
+func TestSaver_ReportsFailureOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "b")
 	// A directory in the place of the temporary file makes every save fail, for root too.
@@ -103,9 +103,9 @@ func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sub", "state.json.new", "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	told := 0
+	reports := 0
 	s := checkpoint.NewSaver[sample](f, func(err error) {
-		told++
+		reports++
 		if !strings.Contains(err.Error(), "state.json") {
 			t.Errorf("the file is not named: %v", err)
 		}
@@ -114,8 +114,8 @@ func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
 		s.Save(sample{N: n})
 	}
 	s.Close()
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if reports != 1 {
+		t.Errorf("%d reports, want one", reports)
 	}
 }
 
@@ -123,6 +123,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"version":1,"bootID":"b","state":{"N":1}}`))
 	f.Add([]byte(`{"version":2,"bootID":"b","saved":"2026-11-20T10:00:00Z","state":{"N":1}}`))
 	f.Add([]byte(`{"version":3,"bootID":"b","clock":{"wall":"2026-11-20T10:00:00Z","sinceBootNanos":7},"state":{"N":1}}`))
+	f.Add([]byte(`{"version":3,"bootID":"b","state":{"N":1,"restraint":{"reliefs":[{"futile":1,"holds":2},null]},"debts":[],"arming":{"all":{"word":"armed"},"node":7}}}`))
 	f.Add([]byte(`{"version":99,"bootID":"b","clock":[],"saved":1,"state":{"N":1,"more":{}}}`))
 	f.Add([]byte(`{"version":1e9}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -136,7 +137,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		var got sample
 		if _, err := file.Load(&got); err != nil {
-			t.Errorf("a damaged file is fatal: %v", err)
+			t.Errorf("a damaged file causes an error: %v", err)
 		}
 	})
 }

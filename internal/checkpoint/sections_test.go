@@ -24,7 +24,7 @@ func sections(t *testing.T, path string) *checkpoint.Sections {
 	return s
 }
 
-func TestSectionsOfManyOwnersAreKept(t *testing.T) {
+func TestSections_PreservedForEachOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	first := sections(t, path)
 	var owners sync.WaitGroup
@@ -45,17 +45,17 @@ func TestSectionsOfManyOwnersAreKept(t *testing.T) {
 	defer third.Close()
 	var a map[string]int
 	if err := third.Load("a", &a); err != nil || a["n"] != 99 {
-		t.Errorf("%v, %v: a section that its owner did not save again", a, err)
+		t.Errorf("%v, %v, want the section that was not saved again", a, err)
 	}
 	b := ""
 	if err := third.Load("b", &b); err != nil || b != "other" {
 		t.Errorf("%q, %v", b, err)
 	}
-	kept := 7
-	if err := third.Load("none", &kept); err != nil || kept != 7 {
-		t.Errorf("%d, %v", kept, err)
+	value := 7
+	if err := third.Load("none", &value); err != nil || value != 7 {
+		t.Errorf("%d, %v", value, err)
 	}
-	if err := third.Load("c", &kept); err == nil || !strings.Contains(err.Error(), "read c from the state file") {
+	if err := third.Load("c", &value); err == nil || !strings.Contains(err.Error(), "read c from the state file") {
 		t.Errorf("%v", err)
 	}
 	text, err := os.ReadFile(path)

@@ -32,9 +32,9 @@ const (
 	widening   = 1.6
 )
 
-// largestAnswer bounds the size of a response: twice the kubelet's bound, some ten thousand
+// maxResponseBytes bounds the size of a response: twice the kubelet's bound, some ten thousand
 // containers.
-const largestAnswer = 32 << 20
+const maxResponseBytes = 32 << 20
 
 // Client is a client of one runtime. It is safe for concurrent use.
 type Client struct {
@@ -71,7 +71,7 @@ func Open(o Options) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: widening, Jitter: 0.2, MaxDelay: lastPause},
 			MinConnectTimeout: lastPause,
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestAnswer)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("prepare to speak to the container runtime at %s: %w", endpoint, err)
 	}
@@ -92,7 +92,7 @@ func (c *Client) Endpoint() string { return c.endpoint }
 
 // Version returns the name and versions of the runtime: the cheapest call.
 func (c *Client) Version(ctx context.Context) (Runtime, error) {
-	a, err := ask(ctx, c, "ask for the version", c.runtime.Version, &runtimeapi.VersionRequest{})
+	a, err := ask(ctx, c, "read the version", c.runtime.Version, &runtimeapi.VersionRequest{})
 	if err != nil {
 		return Runtime{}, err
 	}

@@ -57,7 +57,7 @@ var begun = time.Now()
 // sinceBegun reports whether a time is within the run of these tests.
 func sinceBegun(at time.Time) bool { return at.After(begun) && !at.After(time.Now()) }
 
-func TestContainerdTellsOfAPod(t *testing.T) {
+func TestClient_ReadsPodFromContainerd(t *testing.T) {
 	ctx, n, c := realRuntime(t)
 	if r := get(ctx, t, c.Version); r.Name != "containerd" || r.API != "v1" {
 		t.Errorf("%+v", r)
@@ -113,11 +113,11 @@ func awaitEvents(t *testing.T, events <-chan Event, id, uid string, kinds ...Eve
 	}
 }
 
-func TestContainerdRemovesAPod(t *testing.T) {
+func TestClient_RemovesPodFromContainerd(t *testing.T) {
 	ctx, n, c := realRuntime(t)
 	events, end := listen(t, c)
 	if first := next(t, events); first.Kind != Reconnected {
-		t.Errorf("the first event is %+v", first)
+		t.Errorf("got first event %+v, want Reconnected", first)
 	}
 	pod := addHog(ctx, t, n)
 	id := pod.Containers["main"]
@@ -137,7 +137,7 @@ func TestContainerdRemovesAPod(t *testing.T) {
 	do("remove the container once more", c.RemoveContainer(ctx, id))
 	awaitEvents(t, events, id, pod.UID(), ContainerDeleted)
 	if _, err := c.ContainerStatus(ctx, id); !errors.Is(err, ErrNotFound) {
-		t.Errorf("the status of a removed container: %v", err)
+		t.Errorf("status of a removed container: got error %v, want ErrNotFound", err)
 	}
 	do("stop the sandbox", c.StopSandbox(ctx, pod.Sandbox))
 	do("remove the sandbox", c.RemoveSandbox(ctx, pod.Sandbox))
@@ -146,11 +146,11 @@ func TestContainerdRemovesAPod(t *testing.T) {
 	do("remove the image", c.RemoveImage(ctx, image.ID))
 	do("remove the image once more", c.RemoveImage(ctx, image.ID))
 	if s, k := get(ctx, t, c.Sandboxes), get(ctx, t, c.Containers); len(s)+len(k) != 0 {
-		t.Errorf("left: %+v, %+v", s, k)
+		t.Errorf("remaining sandboxes %+v, containers %+v", s, k)
 	}
 	for _, i := range get(ctx, t, c.Images) {
 		if i.ID == image.ID {
-			t.Errorf("left: %+v", i)
+			t.Errorf("remaining image: %+v", i)
 		}
 	}
 	if err := end(); err != nil {
@@ -158,7 +158,7 @@ func TestContainerdRemovesAPod(t *testing.T) {
 	}
 }
 
-func TestContainerdThatIsPausedOrStopped(t *testing.T) {
+func TestClient_ReconnectsToContainerd(t *testing.T) {
 	ctx, n, c := realRuntime(t)
 	events, _ := listen(t, c)
 	next(t, events)
@@ -167,7 +167,7 @@ func TestContainerdThatIsPausedOrStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := eventually(t, func() error { return timesOut(ctx, c) }); err != nil { // threads stop one by one
-		t.Errorf("paused: %v", err)
+		t.Errorf("runtime paused: %v", err)
 	}
 	if err := n.Containerd.Resume(); err != nil {
 		t.Fatal(err)
@@ -177,13 +177,13 @@ func TestContainerdThatIsPausedOrStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Containers(ctx); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("stopped: %v", err)
+		t.Errorf("runtime stopped: got error %v, want ErrUnavailable", err)
 	}
 	if err := n.Containerd.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := eventually(t, func() error { _, err := c.Containers(ctx); return err }); err != nil {
-		t.Errorf("back again: %v", err)
+		t.Errorf("runtime restarted: %v", err)
 	}
 	for next(t, events).Kind != Reconnected {
 	}
@@ -194,7 +194,7 @@ func timesOut(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	if _, err := c.Containers(ctx); !errors.Is(err, ErrTimeout) {
-		return fmt.Errorf("a call ended with %v", err)
+		return fmt.Errorf("got error %v, want ErrTimeout", err)
 	}
 	return nil
 }

@@ -17,11 +17,11 @@ const (
 	labelName      = "io.kubernetes.pod.name"
 )
 
-// most is the largest plausible amount: no machine has as much.
-const most = 1 << 60
+// maxAmount is the largest plausible amount: no machine has as much.
+const maxAmount = 1 << 60
 
 func used(v *runtimeapi.UInt64Value) Used {
-	if v == nil || v.GetValue() > most {
+	if v == nil || v.GetValue() > maxAmount {
 		return Used{}
 	}
 	return Used{int64(v.GetValue()), true}
@@ -102,7 +102,7 @@ func image(m *runtimeapi.Image) (Image, string) {
 	switch {
 	case m.GetId() == "":
 		return Image{}, "an image without an ID"
-	case m.GetSize() > most:
+	case m.GetSize() > maxAmount:
 		return Image{}, "the size of image " + m.GetId()
 	}
 	return Image{ID: m.GetId(), Tags: m.GetRepoTags(), Digests: m.GetRepoDigests(), Size: int64(m.GetSize()), Pinned: m.GetPinned()}, ""

@@ -26,76 +26,76 @@ func podMessage(uid string, workingSet, processes *runtimeapi.UInt64Value) *runt
 }
 
 // Faulty stats of some pods do not invalidate those of others.
-func TestAbsurdPodStats(t *testing.T) {
+func TestPodStats_DropsAbsurdEntries(t *testing.T) {
 	bare := &runtimeapi.PodSandboxStats{Attributes: &runtimeapi.PodSandboxAttributes{Metadata: &runtimeapi.PodSandboxMetadata{Uid: "bare"}}}
-	nobody := podMessage("", amount(1), amount(1))
+	noUID := podMessage("", amount(1), amount(1))
 	minusOne := int64(-1)
 	f := &fake{podStats: func(context.Context) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 		return &runtimeapi.ListPodSandboxStatsResponse{Stats: []*runtimeapi.PodSandboxStats{
 			podMessage("negative", amount(uint64(minusOne)), amount(1<<60+1)),
-			podMessage("most", amount(1<<60), amount(0)),
-			{}, bare, nobody,
-			podMessage("untold", nil, nil),
+			podMessage("max", amount(1<<60), amount(0)),
+			{}, bare, noUID,
+			podMessage("unreported", nil, nil),
 		}}, nil
 	}}
 	got, err := f.open(t).PodStats(t.Context())
-	if !errors.Is(err, ErrAbsurd) || !strings.Contains(err.Error(), "stats of a pod without a UID") {
-		t.Errorf("pods without a UID: %v", err)
+	if !errors.Is(err, ErrImplausible) || !strings.Contains(err.Error(), "stats of a pod without a UID") {
+		t.Errorf("got error %v, want ErrImplausible for a pod without a UID", err)
 	}
 	at := time.Unix(5, 0)
 	want := []PodStats{
 		{UID: "negative", SandboxID: "snegative", Namespace: "n", Name: "p", Time: at},
-		{UID: "most", SandboxID: "smost", Namespace: "n", Name: "p", Time: at, WorkingSet: Used{1 << 60, true}, Processes: Used{0, true}},
+		{UID: "max", SandboxID: "smax", Namespace: "n", Name: "p", Time: at, WorkingSet: Used{1 << 60, true}, Processes: Used{0, true}},
 		{UID: "bare"},
-		{UID: "untold", SandboxID: "suntold", Namespace: "n", Name: "p", Time: at},
+		{UID: "unreported", SandboxID: "sunreported", Namespace: "n", Name: "p", Time: at},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// A list that callers act upon is valid, or it is an error.
-func TestAbsurdLists(t *testing.T) {
+// Callers act upon these lists: one faulty entry makes the whole list an error.
+func TestLists_RejectAbsurdEntries(t *testing.T) {
 	good := &runtimeapi.Container{Id: "a", PodSandboxId: "s"}
-	for says, list := range map[string][]*runtimeapi.Container{
+	for fault, list := range map[string][]*runtimeapi.Container{
 		"a container without an ID":     {good, {PodSandboxId: "s"}},
 		"container b without a sandbox": {{Id: "b"}, good},
 	} {
 		f := &fake{containers: func(context.Context) (*runtimeapi.ListContainersResponse, error) {
 			return &runtimeapi.ListContainersResponse{Containers: list}, nil
 		}}
-		if got, err := f.open(t).Containers(t.Context()); got != nil || !errors.Is(err, ErrAbsurd) || !strings.Contains(err.Error(), "list containers: ") || !strings.HasSuffix(err.Error(), says) {
-			t.Errorf("%v, %v, want %q", got, err, says)
+		if got, err := f.open(t).Containers(t.Context()); got != nil || !errors.Is(err, ErrImplausible) || !strings.Contains(err.Error(), "list containers: ") || !strings.HasSuffix(err.Error(), fault) {
+			t.Errorf("got %v, error %v, want a suffix %q", got, err, fault)
 		}
 	}
-	for says, list := range map[string][]*runtimeapi.Image{
+	for fault, list := range map[string][]*runtimeapi.Image{
 		"an image without an ID": {{Size: 1}},
 		"the size of image i":    {{Id: "i", Size: math.MaxUint64}},
 	} {
 		f := &fake{images: func(context.Context) (*runtimeapi.ListImagesResponse, error) {
 			return &runtimeapi.ListImagesResponse{Images: list}, nil
 		}}
-		if got, err := f.open(t).Images(t.Context()); got != nil || !errors.Is(err, ErrAbsurd) || !strings.HasSuffix(err.Error(), says) {
-			t.Errorf("%v, %v, want %q", got, err, says)
+		if got, err := f.open(t).Images(t.Context()); got != nil || !errors.Is(err, ErrImplausible) || !strings.HasSuffix(err.Error(), fault) {
+			t.Errorf("got %v, error %v, want a suffix %q", got, err, fault)
 		}
 	}
 }
 
-func TestAbsurdStatus(t *testing.T) {
-	for says, s := range map[string]*runtimeapi.ContainerStatus{
+func TestContainerStatus_RejectsAbsurdResponse(t *testing.T) {
+	for fault, s := range map[string]*runtimeapi.ContainerStatus{
 		"a status without an ID": nil,
 		"another container's ID": {Id: "other"},
 	} {
 		f := &fake{status: func(string) (*runtimeapi.ContainerStatusResponse, error) {
 			return &runtimeapi.ContainerStatusResponse{Status: s}, nil
 		}}
-		if _, err := f.open(t).ContainerStatus(t.Context(), "x"); !errors.Is(err, ErrAbsurd) || !strings.HasSuffix(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
+		if _, err := f.open(t).ContainerStatus(t.Context(), "x"); !errors.Is(err, ErrImplausible) || !strings.HasSuffix(err.Error(), fault) {
+			t.Errorf("got error %v, want a suffix %q", err, fault)
 		}
 	}
 }
 
-func TestConvert(t *testing.T) {
+func TestConvert_MapsFields(t *testing.T) {
 	c, fault := container(&runtimeapi.Container{
 		Id: "c", PodSandboxId: "s", Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: 3}, State: runtimeapi.ContainerState_CONTAINER_EXITED,
 		CreatedAt: 7, Image: &runtimeapi.ImageSpec{Image: "app:1"}, ImageRef: "ref", ImageId: "id",
@@ -104,16 +104,16 @@ func TestConvert(t *testing.T) {
 	want := Container{ID: "c", SandboxID: "s", Name: "app", Attempt: 3, State: Exited, Created: time.Unix(0, 7),
 		PodUID: "u", PodNamespace: "n", PodName: "p", Image: "app:1", ImageID: "id"}
 	if c != want || fault != "" {
-		t.Errorf("%+v, %q, want %+v", c, fault, want)
+		t.Errorf("got %+v, fault %q, want %+v", c, fault, want)
 	}
 	for _, odd := range []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_UNKNOWN, -1, 77} {
 		if c, _ := container(&runtimeapi.Container{Id: "c", PodSandboxId: "s", State: odd, CreatedAt: -7, ImageRef: "ref"}); c.State != UnknownState || !c.Created.IsZero() || c.ImageID != "ref" {
-			t.Errorf("state %d: %+v", odd, c)
+			t.Errorf("state %d: got %+v, want an unknown state without a creation time", odd, c)
 		}
 	}
 	s, _ := sandbox(&runtimeapi.PodSandbox{Id: "s", State: 9, CreatedAt: math.MinInt64})
 	if s.Ready || !s.Created.IsZero() {
-		t.Errorf("an odd sandbox: %+v", s)
+		t.Errorf("sandbox with invalid state and time: got %+v", s)
 	}
 	status, _ := containerStatus(&runtimeapi.ContainerStatus{Id: "c", LogPath: "/var/log/pods/x", FinishedAt: 9, Mounts: []*runtimeapi.Mount{
 		{ContainerPath: "/m", Image: &runtimeapi.ImageSpec{Image: "model:1"}, Readonly: true}, {ContainerPath: "/h", HostPath: "/srv"},
@@ -124,7 +124,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-func TestConvertFilesystems(t *testing.T) {
+func TestFilesystem_NeedsBytesAndInodes(t *testing.T) {
 	id := &runtimeapi.FilesystemIdentifier{Mountpoint: "/var/lib/x"}
 	for _, tc := range []struct {
 		bytes, inodes *runtimeapi.UInt64Value
@@ -135,24 +135,24 @@ func TestConvertFilesystems(t *testing.T) {
 		{amount(math.MaxUint64), amount(8), Filesystem{Mountpoint: "/var/lib/x"}},
 	} {
 		if got, fault := filesystem(&runtimeapi.FilesystemUsage{FsId: id, UsedBytes: tc.bytes, InodesUsed: tc.inodes}); got != tc.want || fault != "" {
-			t.Errorf("%+v, %q, want %+v", got, fault, tc.want)
+			t.Errorf("got %+v, fault %q, want %+v", got, fault, tc.want)
 		}
 	}
 	if _, fault := filesystem(&runtimeapi.FilesystemUsage{UsedBytes: amount(1)}); fault == "" {
-		t.Error("a filesystem that is nowhere is believed")
+		t.Error("a filesystem without a mountpoint was accepted")
 	}
 }
 
-func believable(t *testing.T, amounts ...Used) {
+func checkAmounts(t *testing.T, amounts ...Used) {
 	t.Helper()
 	for _, u := range amounts {
-		if u.Known && (u.Value < 0 || u.Value > most) || !u.Known && u.Value != 0 {
-			t.Errorf("%+v", u)
+		if u.Known && (u.Value < 0 || u.Value > maxAmount) || !u.Known && u.Value != 0 {
+			t.Errorf("implausible amount %+v", u)
 		}
 	}
 }
 
-func sane(t *testing.T, times ...time.Time) {
+func checkTimes(t *testing.T, times ...time.Time) {
 	t.Helper()
 	for _, at := range times {
 		if !at.IsZero() && at.UnixNano() <= 0 {
@@ -164,10 +164,10 @@ func sane(t *testing.T, times ...time.Time) {
 func checkContainerStats(t *testing.T, s ContainerStats) {
 	t.Helper()
 	if s.ID == "" {
-		t.Error("stats of no container")
+		t.Error("stats without a container ID")
 	}
-	believable(t, s.WorkingSet, s.WritableBytes, s.WritableInodes)
-	sane(t, s.Time)
+	checkAmounts(t, s.WorkingSet, s.WritableBytes, s.WritableInodes)
+	checkTimes(t, s.Time)
 }
 
 // FuzzConvert decodes any bytes as each of the messages. The converters do not crash, and return no
@@ -192,10 +192,10 @@ func FuzzConvert(f *testing.F) {
 		if m := new(runtimeapi.PodSandboxStats); proto.Unmarshal(data, m) == nil {
 			if s, fault := podStats(m); fault == "" {
 				if s.UID == "" {
-					t.Error("stats of no pod")
+					t.Error("stats without a pod UID")
 				}
-				believable(t, s.WorkingSet, s.Processes)
-				sane(t, s.Time)
+				checkAmounts(t, s.WorkingSet, s.Processes)
+				checkTimes(t, s.Time)
 				for _, k := range s.Containers {
 					checkContainerStats(t, k)
 				}
@@ -217,7 +217,7 @@ func FuzzConvert(f *testing.F) {
 			}
 		}
 		if m := new(runtimeapi.Image); proto.Unmarshal(data, m) == nil {
-			if i, fault := image(m); fault == "" && (i.ID == "" || i.Size < 0 || i.Size > most) {
+			if i, fault := image(m); fault == "" && (i.ID == "" || i.Size < 0 || i.Size > maxAmount) {
 				t.Errorf("%+v", i)
 			}
 		}
@@ -228,7 +228,7 @@ func FuzzConvert(f *testing.F) {
 		}
 		if m := new(runtimeapi.ContainerStatus); proto.Unmarshal(data, m) == nil {
 			if s, fault := containerStatus(m); fault == "" {
-				sane(t, s.Created, s.Started, s.Finished)
+				checkTimes(t, s.Created, s.Started, s.Finished)
 			}
 		}
 		if m := new(runtimeapi.ContainerEventResponse); proto.Unmarshal(data, m) == nil {

@@ -29,7 +29,7 @@ var sockets = []string{
 const None = "none"
 
 // ErrNoRuntime is the error of [Locate] on a node without a container runtime.
-var ErrNoRuntime = errors.New("none was asked for")
+var ErrNoRuntime = errors.New("none is configured")
 
 // Locate returns the endpoint of the runtime on a host that is mounted at root. A given endpoint
 // must be valid; without one, it is discovered. Returns ErrNoRuntime if given is [None], or if no

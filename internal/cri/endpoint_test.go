@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestParseEndpoint(t *testing.T) {
+func TestParseEndpoint_NormalizesOrRejects(t *testing.T) {
 	long := "/" + strings.Repeat("x", maxPath)
 	for text, want := range map[string]string{
 		"unix:///run/containerd/containerd.sock": "unix:///run/containerd/containerd.sock",
@@ -19,10 +19,10 @@ func TestParseEndpoint(t *testing.T) {
 		long[:maxPath]:                           "unix://" + long[:maxPath],
 	} {
 		if got, err := ParseEndpoint(text); err != nil || got != want {
-			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+			t.Errorf("%q: got %q, error %v, want %q", text, got, err, want)
 		}
 	}
-	for text, says := range map[string]string{
+	for text, fault := range map[string]string{
 		"":                                "is empty",
 		"tcp://127.0.0.1:1234":            "unix socket",
 		"npipe:////./pipe/containerd":     "unix socket",
@@ -37,9 +37,9 @@ func TestParseEndpoint(t *testing.T) {
 	} {
 		got, err := ParseEndpoint(text)
 		if err == nil {
-			t.Errorf("%q is %q", text, got)
-		} else if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "write unix:///") {
-			t.Errorf("%q: %q does not say %q, or what to write", text, err, says)
+			t.Errorf("%q: got %q, want an error", text, got)
+		} else if !strings.Contains(err.Error(), fault) || !strings.Contains(err.Error(), "write unix:///") {
+			t.Errorf("%q: error %q does not contain %q and the expected form", text, err, fault)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func FuzzParseEndpoint(f *testing.F) {
 			return
 		}
 		if again, err := ParseEndpoint(got); err != nil || again != got {
-			t.Errorf("%q is %q, which is %q, %v", text, got, again, err)
+			t.Errorf("%q: got %q, which parses as %q, error %v", text, got, again, err)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func host(t *testing.T, names ...string) string {
 	return root
 }
 
-func TestFind(t *testing.T) {
+func TestFind_FindsEachDefaultSocket(t *testing.T) {
 	for _, name := range sockets {
 		root := host(t, name)
 		if got, err := Find(root); err != nil || got != "unix://"+filepath.Join(root, name) {
@@ -90,7 +90,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestFindThroughVarRun(t *testing.T) {
+func TestFind_CountsLinkedSocketOnce(t *testing.T) {
 	root := host(t, "run/crio/crio.sock")
 	if err := os.Mkdir(filepath.Join(root, "var"), 0o700); err != nil {
 		t.Fatal(err)
@@ -99,16 +99,16 @@ func TestFindThroughVarRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := Find(root); err != nil || !strings.HasSuffix(got, root+"/run/crio/crio.sock") {
-		t.Errorf("one socket by two names: %q, %v", got, err)
+		t.Errorf("one socket with two paths: got %q, error %v", got, err)
 	}
 }
 
-func TestFindNothing(t *testing.T) {
+func TestFind_FailsWithoutSocket(t *testing.T) {
 	root := host(t)
 	if err := os.MkdirAll(filepath.Join(root, "run/containerd/containerd.sock"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	outside := host(t, "crio.sock") // as /host/run/crio -> /run/crio would lead out of the host
+	outside := host(t, "crio.sock") // like /host/run/crio -> /run/crio: outside the host's root
 	if err := os.Symlink(outside, filepath.Join(root, "run/crio")); err != nil {
 		t.Fatal(err)
 	}
@@ -120,15 +120,15 @@ func TestFindNothing(t *testing.T) {
 	_, err := Find(root)
 	for _, name := range sockets {
 		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%q does not say that %s was tried", err, name)
+			t.Errorf("error %q does not name the path %s", err, name)
 		}
 	}
 }
 
-func TestFindDoesNotGuess(t *testing.T) {
+func TestFind_RejectsSeveralSockets(t *testing.T) {
 	root := host(t, "run/containerd/containerd.sock", "run/cri-dockerd.sock")
 	if got, err := Find(root); err == nil || !strings.Contains(err.Error(), "several") || !strings.Contains(err.Error(), flag) {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, error %v, want an error that names the flag", got, err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestLocate_IsBelowRoot(t *testing.T) {
 		}
 	}
 	if got, err := Locate("tcp://127.0.0.1:1", "/"); err == nil {
-		t.Errorf("%q is no socket", got)
+		t.Errorf("a TCP endpoint: got %q, want an error", got)
 	}
 	for _, given := range []string{None, ""} {
 		if got, err := Locate(given, t.TempDir()); !errors.Is(err, ErrNoRuntime) {

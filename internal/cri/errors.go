@@ -20,8 +20,8 @@ var (
 	ErrTimeout = fmt.Errorf("the container runtime has not answered in time: %w", context.DeadlineExceeded)
 	// ErrUnimplemented: this version of the runtime does not have the call.
 	ErrUnimplemented = errors.New("the container runtime does not implement the call")
-	// ErrAbsurd: the response is implausible.
-	ErrAbsurd = errors.New("the container runtime's answer can not be right")
+	// ErrImplausible: the response is implausible.
+	ErrImplausible = errors.New("the container runtime's answer can not be right")
 )
 
 var meanings = map[codes.Code]error{
@@ -48,5 +48,5 @@ func (c *Client) explain(call string, err error) error {
 
 // absurd returns the error for an implausible field in the response to a call.
 func absurd(call, field string) error {
-	return fmt.Errorf("%s: %w: %s", call, ErrAbsurd, field)
+	return fmt.Errorf("%s: %w: %s", call, ErrImplausible, field)
 }

@@ -20,14 +20,14 @@ import (
 func (c *Client) Events(ctx context.Context, handle func(Event)) error {
 	pause := time.Duration(0)
 	for {
-		heard, err := c.stream(ctx, handle)
+		received, err := c.stream(ctx, handle)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrUnimplemented):
 			return err
 		}
-		if heard {
+		if received {
 			pause = 0
 		}
 		pause = nextPause(pause)
@@ -50,7 +50,7 @@ func nextPause(last time.Duration) time.Duration {
 }
 
 // stream waits for the runtime and passes events on until an error.
-func (c *Client) stream(ctx context.Context, handle func(Event)) (heard bool, err error) {
+func (c *Client) stream(ctx context.Context, handle func(Event)) (received bool, err error) {
 	const call = "stream events of containers"
 	ctx, cancel := context.WithCancel(ctx) // closes the stream when this function returns
 	defer cancel()
@@ -62,9 +62,9 @@ func (c *Client) stream(ctx context.Context, handle func(Event)) (heard bool, er
 	for {
 		m, err := events.Recv()
 		if err != nil {
-			return heard, c.explain(call, err)
+			return received, c.explain(call, err)
 		}
-		heard = true
+		received = true
 		if e := event(m); e.ContainerID != "" {
 			handle(e)
 		}

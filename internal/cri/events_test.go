@@ -51,7 +51,7 @@ func next(t *testing.T, events <-chan Event) Event {
 	}
 }
 
-func TestEventsAcrossARestart(t *testing.T) {
+func TestEvents_ResumesAfterRestart(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "runtime.sock")
 	f := &fake{events: func(s stream) error {
 		for _, kind := range []runtimeapi.ContainerEventType{0, 1, 2, 3, 99} {
@@ -63,7 +63,7 @@ func TestEventsAcrossARestart(t *testing.T) {
 				return err
 			}
 		}
-		if err := s.Send(&runtimeapi.ContainerEventResponse{}); err != nil { // of no container: dropped
+		if err := s.Send(&runtimeapi.ContainerEventResponse{}); err != nil { // without a container ID: dropped
 			return err
 		}
 		<-s.Context().Done()
@@ -82,23 +82,23 @@ func TestEventsAcrossARestart(t *testing.T) {
 			}
 		}
 		if want := []EventKind{Reconnected, ContainerCreated, ContainerStarted, ContainerStopped, ContainerDeleted, OtherEvent}; !slices.Equal(kinds, want) {
-			t.Errorf("%v, want %v", kinds, want)
+			t.Errorf("got events %v, want %v", kinds, want)
 		}
 		stop()
 	}
 	if err := end(); err != nil {
-		t.Errorf("at the end: %v", err)
+		t.Errorf("Events returned error %v after its context ended", err)
 	}
 }
 
-func TestEventsOfARuntimeThatKnowsNone(t *testing.T) {
+func TestEvents_ReturnsErrUnimplemented(t *testing.T) {
 	if err := (&fake{}).open(t).Events(t.Context(), func(Event) {}); !errors.Is(err, ErrUnimplemented) {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v, want ErrUnimplemented", err)
 	}
 }
 
-// A stream that breaks at once is not opened again at once.
-func TestEventsPauseBeforeTheyTryAgain(t *testing.T) {
+// A stream that breaks immediately is opened again only after a backoff.
+func TestEvents_BacksOffBetweenAttempts(t *testing.T) {
 	tries := make(chan time.Time)
 	f := &fake{events: func(s stream) error {
 		select {
@@ -115,7 +115,7 @@ func TestEventsPauseBeforeTheyTryAgain(t *testing.T) {
 	for pause := firstPause; pause < 300*time.Millisecond; pause = nextPause(pause) {
 		now := <-tries
 		if now.Sub(last) < pause-10*time.Millisecond {
-			t.Errorf("tried again after %v, want %v", now.Sub(last), pause)
+			t.Errorf("got a retry after %v, want at least %v", now.Sub(last), pause)
 		}
 		last = now
 	}
@@ -125,17 +125,17 @@ func TestEventsPauseBeforeTheyTryAgain(t *testing.T) {
 	}
 }
 
-func TestPausesGrowToTheLast(t *testing.T) {
+func TestNextPause_GrowsToMaximum(t *testing.T) {
 	pause, sum := time.Duration(0), time.Duration(0)
 	for range 20 {
 		longer := nextPause(pause)
 		if longer < pause || longer < firstPause || longer > lastPause {
-			t.Fatalf("%v after %v", longer, pause)
+			t.Fatalf("got a pause of %v after %v", longer, pause)
 		}
 		pause = longer
 		sum += pause
 	}
 	if pause != lastPause || sum < time.Minute {
-		t.Errorf("the last pause is %v, all are %v", pause, sum)
+		t.Errorf("last pause %v, want %v; sum %v, want at least 1m", pause, lastPause, sum)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fake is a runtime with functions of the test. A nil function is not implemented.
+// fake is a runtime with functions set by the test. A nil function returns Unimplemented.
 type fake struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Sandboxes lists all sandboxes, including stopped ones. Returns ErrAbsurd if an entry is
+// Sandboxes lists all sandboxes, including stopped ones. Returns ErrImplausible if an entry is
 // implausible.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	const call = "list sandboxes"
@@ -17,7 +17,7 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	return convertAll(call, a.GetItems(), sandbox)
 }
 
-// Containers lists all containers, including ended ones. Returns ErrAbsurd if an entry is
+// Containers lists all containers, including ended ones. Returns ErrImplausible if an entry is
 // implausible.
 func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	const call = "list containers"
@@ -28,7 +28,7 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	return convertAll(call, a.GetContainers(), container)
 }
 
-// Images lists all images. Returns ErrAbsurd if an entry is implausible.
+// Images lists all images. Returns ErrImplausible if an entry is implausible.
 func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	const call = "list images"
 	a, err := ask(ctx, c, call, c.images.ListImages, &runtimeapi.ListImagesRequest{})
@@ -39,9 +39,9 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 }
 
 // ImageFilesystems returns the filesystems of images and of writable layers. containers is empty if
-// the runtime does not distinguish them. Returns ErrAbsurd if an entry is implausible.
+// the runtime does not distinguish them. Returns ErrImplausible if an entry is implausible.
 func (c *Client) ImageFilesystems(ctx context.Context) (images, containers []Filesystem, err error) {
-	const call = "ask for the filesystems of images"
+	const call = "read the filesystems of images"
 	a, err := ask(ctx, c, call, c.images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (c *Client) ImageFilesystems(ctx context.Context) (images, containers []Fil
 // ContainerStatus returns facts about one container that the list lacks: its log, its mounts, its
 // end. Returns ErrNotFound if there is no such container.
 func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatus, error) {
-	call := "ask for the status of container " + id
+	call := "read the status of container " + id
 	a, err := ask(ctx, c, call, c.runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
 		return ContainerStatus{}, err
@@ -73,10 +73,10 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatu
 	return s, nil
 }
 
-// PodStats returns the usage of every pod with a running sandbox. Returns ErrAbsurd, together with
+// PodStats returns the usage of every pod with a running sandbox. Returns ErrImplausible, together with
 // the valid entries, if the runtime returns entries without a pod.
 func (c *Client) PodStats(ctx context.Context) ([]PodStats, error) {
-	const call = "ask for the stats of pods"
+	const call = "read the stats of pods"
 	a, err := ask(ctx, c, call, c.runtime.ListPodSandboxStats, &runtimeapi.ListPodSandboxStatsRequest{})
 	if err != nil {
 		return nil, err
@@ -84,10 +84,10 @@ func (c *Client) PodStats(ctx context.Context) ([]PodStats, error) {
 	return convertSome(call, a.GetStats(), podStats)
 }
 
-// ContainerStats returns the usage of every container. Returns ErrAbsurd, together with the valid
+// ContainerStats returns the usage of every container. Returns ErrImplausible, together with the valid
 // entries, if the runtime returns entries without a container.
 func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
-	const call = "ask for the stats of containers"
+	const call = "read the stats of containers"
 	a, err := ask(ctx, c, call, c.runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{})
 	if err != nil {
 		return nil, err

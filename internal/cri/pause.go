@@ -11,7 +11,7 @@ import (
 // verbose status has none. containerd up to 1.7 and CRI-O have it; containerd from 2.0 on pins the
 // image instead, see [Image.Pinned]. Returns an error if the call fails.
 func (c *Client) SandboxImage(ctx context.Context) (string, error) {
-	a, err := ask(ctx, c, "ask for the status", c.runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
+	a, err := ask(ctx, c, "read the status", c.runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return "", err
 	}
@@ -21,7 +21,7 @@ func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 // ImageOfSandbox returns the image of a sandbox, by name or ID; empty if the verbose status of the
 // sandbox has none. Returns ErrNotFound if there is no such sandbox.
 func (c *Client) ImageOfSandbox(ctx context.Context, id string) (string, error) {
-	a, err := ask(ctx, c, "ask for the status of sandbox "+id, c.runtime.PodSandboxStatus,
+	a, err := ask(ctx, c, "read the status of sandbox "+id, c.runtime.PodSandboxStatus,
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
 	if err != nil {
 		return "", err

@@ -4,10 +4,10 @@ import "time"
 
 // ClusterFacts are the facts of a cluster, seen from outside of its nodes.
 type ClusterFacts struct {
-	Nodes    Fact[[]Node]
-	Policies Fact[[]string] // names of the ValidatingAdmissionPolicies with a binding
-	Judges   Fact[[]Judge]
-	Ahead    Fact[time.Duration] // how far the local clock is ahead of the API server's
+	Nodes                Fact[[]Node]
+	Policies             Fact[[]string] // names of the ValidatingAdmissionPolicies with a binding
+	LifecycleControllers Fact[[]LifecycleController]
+	Ahead                Fact[time.Duration] // how far the local clock is ahead of the API server's
 }
 
 // Node is a node of a cluster, with its agent according to the agent's lease.
@@ -28,8 +28,8 @@ type Agent struct {
 	Lasts      time.Duration // validity of a renewal
 }
 
-// Judge is a controller that determines which nodes are lost.
-type Judge struct {
+// LifecycleController is a controller that determines which nodes are lost.
+type LifecycleController struct {
 	Name string // plimsoll-controller or kube-controller-manager
 	Ours bool
 	Acts Fact[bool] // it writes conditions and taints of nodes

@@ -13,13 +13,13 @@ import (
 var clusterRules = []rule[ClusterFacts]{
 	{Code{"two-lifecycle-controllers", Error, "The controller acts (--mode=replace) while kube-controller-manager's node-lifecycle or taint-eviction controller does: both taint nodes and evict pods.",
 		"switch kube-controller-manager's off (--controllers=*,-node-lifecycle-controller,-taint-eviction-controller), or run the controller with --mode=observe"},
-		func(f *ClusterFacts) []trouble { return one(twoJudges(f)) }},
+		func(f *ClusterFacts) []trouble { return one(twoControllers(f)) }},
 	{Code{"no-lifecycle-controller", Warning, "No controller detects lost nodes: pods of a dead node are not replaced.",
 		"run the controller with --mode=replace, or enable node-lifecycle-controller and taint-eviction-controller in kube-controller-manager"},
-		func(f *ClusterFacts) []trouble { return one(noJudge(f)) }},
+		func(f *ClusterFacts) []trouble { return one(noController(f)) }},
 	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it is unknown whether kube-controller-manager's lifecycle controllers act too.",
 		"check that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself only reports while another one writes"},
-		func(f *ClusterFacts) []trouble { return one(unclearJudges(f)) }},
+		func(f *ClusterFacts) []trouble { return one(unclearControllers(f)) }},
 	{Code{"agent-findings", Error, "An agent has found errors on its node, and no setting in the cluster arms it.",
 		"run plimsoll doctor on the node; each finding has a remedy"},
 		eachAgent(func(a *Agent) string {
@@ -52,7 +52,7 @@ var clusterRules = []rule[ClusterFacts]{
 		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
 	unknown("unknown-nodes", Warning, "the nodes and the leases of their agents", atCluster, func(f *ClusterFacts) string { return f.Nodes.missing() }),
 	unknown("unknown-policies", Warning, "the admission policies", atCluster, func(f *ClusterFacts) string { return f.Policies.missing() }),
-	unknown("unknown-lifecycle-controllers", Warning, "the lifecycle controllers", atCluster, func(f *ClusterFacts) string { return f.Judges.missing() }),
+	unknown("unknown-lifecycle-controllers", Warning, "the lifecycle controllers", atCluster, func(f *ClusterFacts) string { return f.LifecycleControllers.missing() }),
 	unknown("unknown-clock", Warning, "the API server's clock", atCluster, func(f *ClusterFacts) string { return f.Ahead.missing() }),
 }
 
@@ -66,10 +66,10 @@ func in(so bool, what string) string {
 }
 
 // eachNode applies a rule to every node.
-func eachNode(look func(*Node) string) func(*ClusterFacts) []trouble {
+func eachNode(check func(*Node) string) func(*ClusterFacts) []trouble {
 	return func(f *ClusterFacts) (found []trouble) {
 		for i := range f.Nodes.Value {
-			if what := look(&f.Nodes.Value[i]); what != "" {
+			if what := check(&f.Nodes.Value[i]); what != "" {
 				found = append(found, trouble{node: f.Nodes.Value[i].Name, what: what})
 			}
 		}
@@ -78,12 +78,12 @@ func eachNode(look func(*Node) string) func(*ClusterFacts) []trouble {
 }
 
 // eachAgent applies a rule to every node that has an agent.
-func eachAgent(look func(*Agent) string) func(*ClusterFacts) []trouble {
+func eachAgent(check func(*Agent) string) func(*ClusterFacts) []trouble {
 	return eachNode(func(n *Node) string {
 		if n.Agent == nil {
 			return ""
 		}
-		return look(n.Agent)
+		return check(n.Agent)
 	})
 }
 
@@ -150,9 +150,9 @@ func differ(f *ClusterFacts, what string, of func(*Agent) string) string {
 	return fmt.Sprintf("agents of %d %s: %s", len(counts), what, someOf(texts))
 }
 
-// judges returns the controllers of one side that act, and those of unknown state.
-func (f *ClusterFacts) judges(ours bool) (acting, unclear []Judge) {
-	for _, j := range f.Judges.Value {
+// controllers returns the controllers of one side that act, and those of unknown state.
+func (f *ClusterFacts) controllers(ours bool) (acting, unclear []LifecycleController) {
+	for _, j := range f.LifecycleControllers.Value {
 		switch {
 		case j.Ours != ours:
 		case !j.Acts.Known:
@@ -164,31 +164,31 @@ func (f *ClusterFacts) judges(ours bool) (acting, unclear []Judge) {
 	return acting, unclear
 }
 
-func twoJudges(f *ClusterFacts) string {
-	ours, _ := f.judges(true)
-	theirs, _ := f.judges(false)
+func twoControllers(f *ClusterFacts) string {
+	ours, _ := f.controllers(true)
+	theirs, _ := f.controllers(false)
 	if len(ours) == 0 || len(theirs) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s acts (%s), and so does %s (%s)", ours[0].Name, ours[0].Why, theirs[0].Name, theirs[0].Why)
 }
 
-func unclearJudges(f *ClusterFacts) string {
-	ours, _ := f.judges(true)
-	acting, unclear := f.judges(false)
+func unclearControllers(f *ClusterFacts) string {
+	ours, _ := f.controllers(true)
+	acting, unclear := f.controllers(false)
 	if len(ours) == 0 || len(acting) > 0 || len(unclear) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s acts (%s); for %s it is unknown: %s", ours[0].Name, ours[0].Why, unclear[0].Name, unclear[0].Acts.Cause)
 }
 
-func noJudge(f *ClusterFacts) string {
-	for _, j := range f.Judges.Value {
+func noController(f *ClusterFacts) string {
+	for _, j := range f.LifecycleControllers.Value {
 		if !j.Acts.Known || j.Acts.Value {
 			return ""
 		}
 	}
-	if !f.Judges.Known {
+	if !f.LifecycleControllers.Known {
 		return ""
 	}
 	return "neither the controller nor kube-controller-manager detects lost nodes"

@@ -16,32 +16,34 @@ func healthyCluster() doctor.ClusterFacts {
 		Nodes: doctor.Known([]doctor.Node{
 			{Name: "a", KubeletVersion: "v1.37.1", Agent: agent()}, {Name: "b", KubeletVersion: "v1.35.0+k3s1", Agent: agent()}, {Name: "bare", Agent: agent()}}),
 		Policies: doctor.Known([]string{"plimsoll-agent-own-node"}),
-		Judges: doctor.Known([]doctor.Judge{{Name: "plimsoll-controller", Ours: true, Acts: doctor.Known(true), Why: "--mode"},
+		LifecycleControllers: doctor.Known([]doctor.LifecycleController{{Name: "plimsoll-controller", Ours: true, Acts: doctor.Known(true), Why: "--mode"},
 			{Name: "kube-controller-manager", Acts: doctor.Known(false), Why: "--controllers"}}),
 		Ahead: doctor.Known(time.Duration(0)),
 	}
 }
 
-func TestExamineCluster(t *testing.T) {
-	planted := map[string]bool{}
+func TestExamineCluster_ReportsEachFinding(t *testing.T) {
+	covered := map[string]bool{}
 	for i, p := range []struct {
-		codes, node, says string
-		how               func(*doctor.ClusterFacts)
+		codes, node, text string
+		apply             func(*doctor.ClusterFacts)
 	}{
 		{"", "", "", func(*doctor.ClusterFacts) {}},
-		{"two-lifecycle-controllers", "", "kube-controller-manager (--controllers)", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Known(true) }},
+		{"two-lifecycle-controllers", "", "kube-controller-manager (--controllers)", func(f *doctor.ClusterFacts) { f.LifecycleControllers.Value[1].Acts = doctor.Known(true) }},
 		{"", "", "", func(f *doctor.ClusterFacts) { // only the upstream one
-			f.Judges.Value[0].Acts, f.Judges.Value[1].Acts = doctor.Known(false), doctor.Known(true)
+			f.LifecycleControllers.Value[0].Acts, f.LifecycleControllers.Value[1].Acts = doctor.Known(false), doctor.Known(true)
 		}},
-		{"lifecycle-controllers-unclear", "", "no pod tells", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Unknown[bool]("no pod tells") }},
-		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value = nil }},
-		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value[0].Acts = doctor.Known(false) }},
+		{"lifecycle-controllers-unclear", "", "no visible pod", func(f *doctor.ClusterFacts) {
+			f.LifecycleControllers.Value[1].Acts = doctor.Unknown[bool]("no visible pod")
+		}},
+		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.LifecycleControllers.Value = nil }},
+		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.LifecycleControllers.Value[0].Acts = doctor.Known(false) }},
 		{"agent-findings", "b", "right-missing, swap-on", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent.Findings = []string{"right-missing", "swap-on"} }},
 		{"agent-silent", "a", "has not renewed its lease for 1m0s", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Silent = time.Minute }},
 		{"agent-missing", "", "1 of 3 nodes have no agent: b", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent = nil }},
-		{"agents-not-armed", "", "2 of 3 nodes have an agent that does not act: a, b (told so)", func(f *doctor.ClusterFacts) {
+		{"agents-not-armed", "", "2 of 3 nodes have an agent that does not act: a, b (by flag)", func(f *doctor.ClusterFacts) {
 			for i := range 2 {
-				f.Nodes.Value[i].Agent.Armed, f.Nodes.Value[i].Agent.Reason = false, "told so"
+				f.Nodes.Value[i].Agent.Armed, f.Nodes.Value[i].Agent.Reason = false, "by flag"
 			}
 		}},
 		{"agents-differ-in-version", "", "v1 on 2, v2 on 1", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Version = "v2" }},
@@ -50,31 +52,33 @@ func TestExamineCluster(t *testing.T) {
 		{"kubelet-version", "a", "v1.30.4", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].KubeletVersion = "v1.30.4" }},
 		{"unknown-nodes", "", "EIO", func(f *doctor.ClusterFacts) { f.Nodes = doctor.Unknown[[]doctor.Node]("EIO") }},
 		{"unknown-policies", "", "EIO", func(f *doctor.ClusterFacts) { f.Policies = doctor.Unknown[[]string]("EIO") }},
-		{"unknown-lifecycle-controllers", "", "EIO", func(f *doctor.ClusterFacts) { f.Judges = doctor.Unknown[[]doctor.Judge]("EIO") }},
+		{"unknown-lifecycle-controllers", "", "EIO", func(f *doctor.ClusterFacts) {
+			f.LifecycleControllers = doctor.Unknown[[]doctor.LifecycleController]("EIO")
+		}},
 		{"unknown-clock", "", "EIO", func(f *doctor.ClusterFacts) { f.Ahead = doctor.Unknown[time.Duration]("EIO") }},
 	} {
 		f := healthyCluster()
-		p.how(&f)
+		p.apply(&f)
 		found := doctor.ExamineCluster(f)
 		if got := codesOf(found); got != p.codes {
-			t.Errorf("plant %d: found %q, want %q: %+v", i, got, p.codes, found)
+			t.Errorf("variant %d: found %q, want %q: %+v", i, got, p.codes, found)
 			continue
 		}
-		planted[p.codes] = true
+		covered[p.codes] = true
 		for _, x := range found {
-			if x.Node != p.node || !strings.Contains(x.What, p.says) || x.Remedy == "" {
-				t.Errorf("plant %d: %+v, want node %q and something with %q", i, x, p.node, p.says)
+			if x.Node != p.node || !strings.Contains(x.What, p.text) || x.Remedy == "" {
+				t.Errorf("variant %d: %+v, want node %q and text with %q", i, x, p.node, p.text)
 			}
 		}
 	}
 	for _, c := range doctor.ClusterCodes() {
-		if !planted[c.Code] {
-			t.Errorf("no test plants %s", c.Code)
+		if !covered[c.Code] {
+			t.Errorf("no test case for %s", c.Code)
 		}
 	}
 }
 
-func TestManyNodesAreNotAllNamed(t *testing.T) {
+func TestExamineCluster_AbbreviatesNodeList(t *testing.T) {
 	f := healthyCluster()
 	for _, name := range strings.Fields("c d e f g h") {
 		f.Nodes.Value = append(f.Nodes.Value, doctor.Node{Name: name})

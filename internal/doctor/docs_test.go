@@ -36,20 +36,20 @@ func TestReference_FindingsAreUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is := bytes.Clone(text)
+	updated := bytes.Clone(text)
 	for name, codes := range map[string][]doctor.Code{"node": doctor.NodeCodes(), "cluster": doctor.ClusterCodes()} {
 		begin, end := table(name)
-		before, rest, found := bytes.Cut(is, begin)
+		before, rest, found := bytes.Cut(updated, begin)
 		_, after, closed := bytes.Cut(rest, end)
 		if !found || !closed {
 			t.Fatalf("%s has no marks %q and %q", path, begin, end)
 		}
-		is = bytes.Join([][]byte{before, begin, written(codes), end, after}, nil)
+		updated = bytes.Join([][]byte{before, begin, written(codes), end, after}, nil)
 	}
 	switch {
-	case bytes.Equal(is, text):
+	case bytes.Equal(updated, text):
 	case *update:
-		if err := os.WriteFile(path, is, 0o644); err != nil {
+		if err := os.WriteFile(path, updated, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:

@@ -69,18 +69,18 @@ func healthy(t *testing.T) doctor.Facts {
 	}
 }
 
-// softly is a kubelet that evicts before the agent's hard threshold.
-const softly = `evictionSoft: {memory.available: 700Mi, nodefs.available: 10%, imagefs.available: 12%}
+// softEvictions is a kubelet that evicts before the agent's hard threshold.
+const softEvictions = `evictionSoft: {memory.available: 700Mi, nodefs.available: 10%, imagefs.available: 12%}
 evictionSoftGracePeriod: {memory.available: 1m30s, nodefs.available: 8760h, imagefs.available: 8760h}`
 
-// plant introduces one fault, or another valid state.
-type plant struct {
+// variant introduces one fault, or another valid state.
+type variant struct {
 	codes string // expected codes, with commas, and no others
-	says  string // contained in the finding or in its remedy
-	how   func(*testing.T, *doctor.Facts)
+	text  string // contained in the finding or in its remedy
+	apply func(*testing.T, *doctor.Facts)
 }
 
-var plants = []plant{
+var variants = []variant{
 	{"", "", func(*testing.T, *doctor.Facts) {}},
 	{"pods-source-missing", "neither an API server nor", func(_ *testing.T, f *doctor.Facts) { f.Server = nil }},
 	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Server, f.Ours.PodManifests = nil, "/pods" }},
@@ -140,9 +140,9 @@ var plants = []plant{
 	{"kubelet-hard-memory", "memory.available<500Mi (/var/lib/kubelet/config.yaml) is not below", withKubelet("evictionHard: {memory.available: 500Mi, nodefs.available: 5%}")},
 	{"kubelet-hard-memory", "memory.available<50%", withKubelet("evictionHard: {memory.available: 50%, nodefs.available: 5%}")},
 	{"kubelet-hard-other", "nodefs.available<20Gi", withKubelet("evictionHard: {memory.available: 50Mi, nodefs.available: 20Gi}")},
-	{"kubelet-soft-evicts", "met for 1m30s", withKubelet(softly)},
+	{"kubelet-soft-evicts", "met for 1m30s", withKubelet(softEvictions)},
 	{"", "", func(t *testing.T, f *doctor.Facts) { // the agent's soft threshold comes first
-		withKubelet(softly)(t, f)
+		withKubelet(softEvictions)(t, f)
 		f.Ours.Lines = append(f.Ours.Lines, line(t, "memory.available<700Mi", time.Minute))
 	}},
 	{"kubelet-does-not-report", `evictionSoft: {memory.available: "500Mi"} and evictionSoftGracePeriod: {memory.available: "8760h"}`,
@@ -205,14 +205,14 @@ func withProcess(name string) func(*testing.T, *doctor.Facts) {
 // withKubelet changes the kubelet's configuration by a drop-in file.
 func withKubelet(text string) func(*testing.T, *doctor.Facts) {
 	return func(t *testing.T, f *doctor.Facts) {
-		var kept strings.Builder
+		var preserved strings.Builder
 		for l := range strings.Lines(sharedKubelet) {
 			field, _, _ := strings.Cut(l, ":")
 			if !strings.Contains("\n"+text, "\n"+field+":") {
-				kept.WriteString(l)
+				preserved.WriteString(l)
 			}
 		}
-		f.Kubelet = kubelet(t, kept.String()+text+"\n")
+		f.Kubelet = kubelet(t, preserved.String()+text+"\n")
 	}
 }
 
@@ -224,34 +224,34 @@ func codesOf(found []doctor.Finding) string {
 	return strings.Join(codes, ",")
 }
 
-func TestExamine(t *testing.T) {
-	planted := map[string]bool{}
-	for i, p := range plants {
+func TestExamine_ReportsEachFinding(t *testing.T) {
+	covered := map[string]bool{}
+	for i, p := range variants {
 		f := healthy(t)
-		p.how(t, &f)
+		p.apply(t, &f)
 		found := doctor.Examine(f)
 		if got := codesOf(found); got != p.codes {
-			t.Errorf("plant %d: found %q, want %q: %+v", i, got, p.codes, found)
+			t.Errorf("variant %d: found %q, want %q: %+v", i, got, p.codes, found)
 			continue
 		}
 		for code := range strings.SplitSeq(p.codes, ",") {
-			planted[code] = true
+			covered[code] = true
 		}
 		for _, x := range found {
-			if x.Node != "n1" || x.What == "" || x.Remedy == "" || !strings.Contains(x.What+x.Remedy, p.says) {
-				t.Errorf("plant %d: %+v, want something with %q", i, x, p.says)
+			if x.Node != "n1" || x.What == "" || x.Remedy == "" || !strings.Contains(x.What+x.Remedy, p.text) {
+				t.Errorf("variant %d: %+v, want text with %q", i, x, p.text)
 			}
 		}
 	}
 	for _, c := range doctor.NodeCodes() {
-		if !planted[c.Code] {
-			t.Errorf("no test plants %s", c.Code)
+		if !covered[c.Code] {
+			t.Errorf("no test case for %s", c.Code)
 		}
 	}
 }
 
 // Every unknown fact is reported, and no node without known facts is healthy.
-func TestNothingKnownIsNotHealthy(t *testing.T) {
+func TestExamine_ReportsUnknownFacts(t *testing.T) {
 	found := doctor.Examine(doctor.Facts{Server: &doctor.Server{}})
 	var want []string
 	for _, c := range doctor.NodeCodes() {
@@ -262,31 +262,31 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 	for _, f := range found {
 		want = slices.DeleteFunc(want, func(code string) bool { return code == f.Code })
 	}
-	if len(want) > 0 || !doctor.Blind(found) || len(doctor.Errors(found, nil)) > 0 {
-		t.Errorf("not found: %v; of %+v", want, found)
+	if len(want) > 0 || !doctor.Incomplete(found) || len(doctor.Errors(found, nil)) > 0 {
+		t.Errorf("missing findings %v in %+v", want, found)
 	}
 }
 
-func TestErrorsAreTheOnesThatAreNotAccepted(t *testing.T) {
+func TestErrors_OmitsAcceptedCodes(t *testing.T) {
 	f := healthy(t)
 	withProcess("earlyoom")(t, &f)
 	f.Ours.Lines[0] = line(t, "memory.available<100Mi", 0)
 	found := doctor.Examine(f)
 	if got := doctor.Errors(found, []string{"kubelet-hard-memory"}); !slices.Equal(got, []string{"other-eviction-agent"}) || doctor.Worst(found) != doctor.Error {
-		t.Errorf("%v of %s", got, codesOf(found))
+		t.Errorf("got errors %v of %s", got, codesOf(found))
 	}
 	if found[0].Severity != doctor.Error || found[len(found)-1].Severity == doctor.Error {
-		t.Errorf("not the worst first: %s", codesOf(found))
+		t.Errorf("not sorted by severity: %s", codesOf(found))
 	}
 }
 
-func TestEveryCodeIsInOneFormAndWellSaid(t *testing.T) {
-	seen := map[string]doctor.Code{}
+func TestCodes_FollowOneForm(t *testing.T) {
+	known := map[string]doctor.Code{}
 	for _, c := range doctor.Codes() {
-		if before, there := seen[c.Code]; there && before.Means != c.Means && !strings.HasPrefix(c.Code, "unknown-") {
+		if before, found := known[c.Code]; found && before.Means != c.Means && !strings.HasPrefix(c.Code, "unknown-") {
 			t.Errorf("%s means two things", c.Code)
 		}
-		seen[c.Code] = c
+		known[c.Code] = c
 		if c.Code != strings.ToLower(c.Code) || strings.ContainsAny(c.Code, " _,") || !strings.HasSuffix(c.Means, ".") || c.Remedy == "" || strings.HasSuffix(c.Remedy, ".") {
 			t.Errorf("%+v", c)
 		}

@@ -20,5 +20,5 @@ func (f Fact[T]) missing() string {
 	if f.Known {
 		return ""
 	}
-	return cmp.Or(f.Cause, "nobody looked")
+	return cmp.Or(f.Cause, "not examined")
 }

@@ -38,7 +38,7 @@ type Code struct {
 // rule is a line of a table over facts of type F.
 type rule[F any] struct {
 	Code
-	look func(*F) []trouble
+	check func(*F) []trouble
 }
 
 // trouble is the result of a rule: the fault, and optionally a more precise remedy than the
@@ -69,7 +69,7 @@ func ExamineCluster(f ClusterFacts) []Finding { return examine(clusterRules, &f,
 
 func examine[F any](rules []rule[F], f *F, node string) (found []Finding) {
 	for _, r := range rules {
-		for _, t := range r.look(f) {
+		for _, t := range r.check(f) {
 			found = append(found, Finding{Code: r.Code.Code, Severity: r.Severity, Node: cmp.Or(t.node, node),
 				What: t.what, Remedy: cmp.Or(t.remedy, r.Remedy)})
 		}
@@ -133,9 +133,9 @@ func listed(names []string) string { return strings.Join(names, ", ") }
 // blind is the prefix of the codes of unknown facts.
 const blind = "unknown-"
 
-// Blind reports whether a relevant fact is unknown. Then the absence of other findings is no sign
+// Incomplete reports whether a relevant fact is unknown. Then the absence of other findings is no sign
 // of health.
-func Blind(found []Finding) bool {
+func Incomplete(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return f.Severity != Info && strings.HasPrefix(f.Code, blind) })
 }
 

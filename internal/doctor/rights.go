@@ -16,28 +16,28 @@ const leases = "coordination.k8s.io"
 
 // Rights returns the rights that the agent needs to act, each with the loss without it.
 func (n Needs) Rights() (rights []Right) {
-	beats, asks, set := n.Namespace != "", n.Namespace != "" && n.Arming != "", n.Namespace != "" && n.DaemonSet != ""
+	beats, arming, set := n.Namespace != "", n.Namespace != "" && n.Arming != "", n.Namespace != "" && n.DaemonSet != ""
 	for _, r := range []struct {
 		needed bool
 		right  Right
 	}{
-		{true, Right{Verb: "list", Resource: "pods", Loss: "no pods are known, and nobody is evicted"}},
+		{true, Right{Verb: "list", Resource: "pods", Loss: "no pods are known, so none is evicted"}},
 		{true, Right{Verb: "watch", Resource: "pods", Loss: "changes of pods are seen late"}},
 		{true, Right{Verb: "list", Resource: "nodes", Loss: "whether there is a kubelet is not known"}},
 		{true, Right{Verb: "watch", Resource: "nodes", Loss: "changes of the Node are not seen"}},
 		{true, Right{Verb: "patch", Resource: "pods", Subresource: "status", Loss: "evicted pods are started again by their kubelet"}},
-		{true, Right{Verb: "create", Resource: "events", Loss: "nobody is told of evictions"}},
+		{true, Right{Verb: "create", Resource: "events", Loss: "evictions have no events"}},
 		{true, Right{Verb: "patch", Resource: "events", Loss: "events that come again are not counted"}},
 		{n.Conditions, Right{Verb: "patch", Resource: "nodes", Subresource: "status", Loss: "pressure is not reported on the Node"}},
 		{n.Taints, Right{Verb: "patch", Resource: "nodes", Loss: "the Node is not tainted"}},
-		{n.Direct, Right{Verb: "create", Resource: "pods", Subresource: "eviction", Loss: "soft evictions are not asked for"}},
+		{n.Direct, Right{Verb: "create", Resource: "pods", Subresource: "eviction", Loss: "soft evictions are not requested"}},
 		{n.Reviews, Right{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews", Loss: "metrics are refused to all clients"}},
 		{n.Reviews, Right{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Loss: "metrics are refused to all clients"}},
 		{beats, Right{Verb: "get", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
 		{beats, Right{Verb: "create", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent has no lease: it looks dead"}},
 		{beats, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
-		{asks, Right{Verb: "get", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "what is said to all agents is not heard"}},
-		{asks, Right{Verb: "watch", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "what is said to all agents is heard late"}},
+		{arming, Right{Verb: "get", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap does not arm or disarm this agent"}},
+		{arming, Right{Verb: "watch", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap arms or disarms this agent late"}},
 		{set, Right{Verb: "get", Group: "apps", Resource: "daemonsets", Namespace: n.Namespace, Name: n.DaemonSet, Loss: "what the agent wrote stays when it is uninstalled"}},
 		{n.NodeLease, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node's lease is not renewed: the node looks dead"}},
 	} {

@@ -29,8 +29,8 @@ func granted(t *testing.T, file string) (rights []string) {
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
 				for _, resource := range rule.Resources {
-					what, sub, _ := strings.Cut(resource, "/")
-					r := doctor.Right{Verb: verb, Group: rule.APIGroups[0], Resource: what, Subresource: sub, Namespace: role.Namespace}
+					kind, sub, _ := strings.Cut(resource, "/")
+					r := doctor.Right{Verb: verb, Group: rule.APIGroups[0], Resource: kind, Subresource: sub, Namespace: role.Namespace}
 					if len(rule.ResourceNames) > 0 {
 						r.Name = rule.ResourceNames[0]
 					}
@@ -43,7 +43,7 @@ func granted(t *testing.T, file string) (rights []string) {
 }
 
 // The doctor checks only rights that are granted, and all granted rights to write.
-func TestRightsAreThoseThatAreGranted(t *testing.T) {
+func TestRights_MatchGrantedRights(t *testing.T) {
 	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Reviews: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent"}
 	some := doctor.Needs{Conditions: true, Reviews: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet}
 	for _, test := range []struct {
@@ -63,13 +63,13 @@ func TestRightsAreThoseThatAreGranted(t *testing.T) {
 				t.Errorf("%v do not grant the right to %s", test.files, r)
 			}
 			if r.Loss == "" {
-				t.Errorf("nobody says what is lost without the right to %s", r)
+				t.Errorf("no loss is given for the right to %s", r)
 			}
 		}
 		for _, r := range have {
-			verb, what, _ := strings.Cut(r, " ")
-			if writes := verb == "patch" || verb == "create" || verb == "delete" || verb == "update"; writes && !slices.Contains(want, r) && !strings.HasSuffix(what, "in kube-node-lease") {
-				t.Errorf("%v grant the right to %s, which no doctor asks for", test.files, r)
+			verb, kind, _ := strings.Cut(r, " ")
+			if writes := verb == "patch" || verb == "create" || verb == "delete" || verb == "update"; writes && !slices.Contains(want, r) && !strings.HasSuffix(kind, "in kube-node-lease") {
+				t.Errorf("%v grant the right to %s, which the doctor does not check", test.files, r)
 			}
 		}
 	}

@@ -80,8 +80,8 @@ func trimV(version string) string {
 	return version
 }
 
-// asked returns why a fact of the API server is unknown; empty without an API server.
-func asked[T any](of func(*Server) Fact[T]) func(*Facts) string {
+// unknownOf returns why a fact of the API server is unknown; empty without an API server.
+func unknownOf[T any](of func(*Server) Fact[T]) func(*Facts) string {
 	return func(f *Facts) string {
 		if f.Server == nil {
 			return ""
@@ -104,10 +104,10 @@ var unknownRules = []rule[Facts]{
 		func(f *Facts) string { return f.Kubelet.missing() }),
 	unknown("unknown-runtime", Warning, "the container runtime", "set its socket with --container-runtime-endpoint",
 		func(f *Facts) string { return f.Runtime.missing() }),
-	unknown("unknown-clock", Warning, "the API server's clock", atServer, asked(func(s *Server) Fact[time.Duration] { return s.Ahead })),
-	unknown("unknown-rights", Warning, "the agent's rights", atServer, asked(func(s *Server) Fact[[]Right] { return s.Denied })),
-	unknown("unknown-kubelet-version", Warning, "the kubelet's version", atServer, asked(func(s *Server) Fact[string] { return s.KubeletVersion })),
-	unknown("unknown-pods", Info, "the images of the node's pods", atServer, asked(func(s *Server) Fact[[]string] { return s.Images })),
+	unknown("unknown-clock", Warning, "the API server's clock", atServer, unknownOf(func(s *Server) Fact[time.Duration] { return s.Ahead })),
+	unknown("unknown-rights", Warning, "the agent's rights", atServer, unknownOf(func(s *Server) Fact[[]Right] { return s.Denied })),
+	unknown("unknown-kubelet-version", Warning, "the kubelet's version", atServer, unknownOf(func(s *Server) Fact[string] { return s.KubeletVersion })),
+	unknown("unknown-pods", Info, "the images of the node's pods", atServer, unknownOf(func(s *Server) Fact[[]string] { return s.Images })),
 }
 
 const (

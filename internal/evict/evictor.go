@@ -11,12 +11,12 @@ import (
 type Processes interface {
 	// Containers returns the runtime's IDs of the containers that contain the processes.
 	Containers() []string
-	// Kill sends SIGKILL and waits until no process remains. Returns an error if processes could
-	// not be signalled, or remain when ctx ends.
+	// Kill sends SIGKILL and waits until no process remains. Processes that remain when ctx ends
+	// are part of the result. Returns an error if nothing was signalled although processes exist.
 	Kill(ctx context.Context) (Ended, error)
 	// End sends SIGTERM, and SIGKILL after the grace period; without a grace period it sends
 	// SIGKILL only. It may run concurrently with Kill of another pod. Returns an error like Kill.
-	End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Ended, error)
+	End(ctx context.Context, grace time.Duration, escalate <-chan struct{}) (Ended, error)
 	// Await waits until no process remains, and sends no signal. Returns an error if processes
 	// remain when ctx ends.
 	Await(ctx context.Context) error
@@ -91,20 +91,20 @@ type Result struct {
 	GivenUp           bool          // withdrawn because it was refused, or not acted on, for too long
 }
 
-// Immediate reports the eviction to the API server, waits for the answer until telling ends, and
+// Immediate reports the eviction to the API server, waits for the answer until reporting ends, and
 // kills. It waits for the end of the processes for the duration wait, counted from the kill, or
 // until waiting ends. A pod that has ended by itself meanwhile counts as killed: it was selected,
 // and no other pod is evicted in its place. Returns an error if the kill fails.
-func (l *Evictor) Immediate(ctx, telling, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
-	return l.immediate(ctx, telling, waiting, e, p, func(ctx context.Context) (Ended, error) {
+func (v *Evictor) Immediate(ctx, reporting, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
+	return v.immediate(ctx, reporting, waiting, e, p, func(ctx context.Context) (Ended, error) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		return p.Kill(ctx)
 	})
 }
 
-func (l *Evictor) immediate(ctx, telling, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
-	if l.Status == nil || !e.Pod.FromAPI {
+func (v *Evictor) immediate(ctx, reporting, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
+	if v.Status == nil || !e.Pod.FromAPI {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(waiting, cancel)()
@@ -112,17 +112,17 @@ func (l *Evictor) immediate(ctx, telling, waiting context.Context, e *eviction.E
 		return r, err
 	}
 	n := Notice{e, time.Now(), p.Containers()}
-	r.Reported = l.report(telling, n)
+	r.Reported = v.report(reporting, n)
 	r.Pending = !r.Reported
 	r.StatusTime = time.Since(n.Decided)
 	ctx, cancel := uncancelled(ctx, waiting)
 	defer cancel()
 	r.Ended, err = kill(ctx)
 	if r.Signalled == 0 && err != nil {
-		l.Status.Cancel(n)
+		v.Status.Cancel(n)
 		return r, err
 	}
-	l.Status.Commit(n)
+	v.Status.Commit(n)
 	if r.Signalled > 0 {
 		r.SignalTime += r.StatusTime
 	}
@@ -138,11 +138,11 @@ const signalTime = 50 * time.Millisecond
 // bound the wait after the signals. The signals have signalTime even if the server has used up the
 // deadline.
 func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
-	least := time.Now().Add(signalTime)
+	minDeadline := time.Now().Add(signalTime)
 	kept := context.WithoutCancel(ctx)
 	deadline, bounded := ctx.Deadline()
-	if deadline.Before(least) {
-		deadline = least
+	if deadline.Before(minDeadline) {
+		deadline = minDeadline
 	}
 	var cancel context.CancelFunc
 	if bounded {
@@ -150,19 +150,19 @@ func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelF
 	} else {
 		kept, cancel = context.WithCancel(kept)
 	}
-	stop := context.AfterFunc(waiting, func() { time.AfterFunc(time.Until(least), cancel) })
+	stop := context.AfterFunc(waiting, func() { time.AfterFunc(time.Until(minDeadline), cancel) })
 	return kept, func() { stop(); cancel() }
 }
 
 // report reports whether the API server has received the status. An abandoned request may have been
 // served nevertheless; a later attempt reads the pod first.
-func (l *Evictor) report(ctx context.Context, n Notice) (told bool) {
-	l.Status.Enqueue(n)
+func (v *Evictor) report(ctx context.Context, n Notice) (reported bool) {
+	v.Status.Enqueue(n)
 	if ctx.Err() != nil {
 		return false
 	}
 	answer := make(chan error, 1)
-	go func() { answer <- l.Status.Report(ctx, n) }()
+	go func() { answer <- v.Status.Report(ctx, n) }()
 	select {
 	case err := <-answer:
 		return err == nil

@@ -14,327 +14,327 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// world records the events of its pod, in order.
-type world struct {
+// harness fakes the pod and the API server, and records the calls in order.
+type harness struct {
 	mu     sync.Mutex
 	events []string
 
-	server   time.Duration // until it answers; negative: it refuses the connection
-	answers  []Answer      // to requests, the last one repeatedly
-	ends     chan struct{} // closed when the pod has ended
-	withdraw error
-	refuses  bool // the kill fails
-	lingers  bool // remains for the duration of the wait
-	empty    bool // no process remains to be killed
-	await    error
-	deaf     bool // the server's answers ignore the context
-	deleted  bool // the request was carried out
+	server         time.Duration // until the server answers; negative: it refuses the connection
+	answers        []Answer      // to requests, the last one repeatedly
+	ends           chan struct{} // closed when the pod has ended
+	withdraw       error
+	killFails      bool // the kill fails
+	remains        bool // remains for the duration of the wait
+	empty          bool // no process remains to be killed
+	await          error
+	ignoresContext bool // the server's answers ignore the context
+	deleted        bool // the request was carried out
 }
 
-func (w *world) note(event string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, event)
+func (h *harness) note(event string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, event)
 }
 
-func (w *world) happened() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.events)
+func (h *harness) recorded() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
 }
 
-func (w *world) Enqueue(Notice)  { w.note("owed") }
-func (w *world) Commit(Notice)   { w.note("due") }
-func (w *world) Cancel(Notice)   { w.note("cancelled") }
-func (w *world) Announce(Notice) { w.note("announced") }
+func (h *harness) Enqueue(Notice)  { h.note("enqueued") }
+func (h *harness) Commit(Notice)   { h.note("committed") }
+func (h *harness) Cancel(Notice)   { h.note("cancelled") }
+func (h *harness) Announce(Notice) { h.note("announced") }
 
-func (w *world) Report(ctx context.Context, n Notice) error {
-	if err := w.reach(ctx); err != nil {
+func (h *harness) Report(ctx context.Context, n Notice) error {
+	if err := h.reach(ctx); err != nil {
 		return err
 	}
-	w.note("told")
+	h.note("reported")
 	return nil
 }
 
-func (w *world) reach(ctx context.Context) error {
-	if w.server < 0 {
+func (h *harness) reach(ctx context.Context) error {
+	if h.server < 0 {
 		return errors.New("connection refused")
 	}
 	done := ctx.Done()
-	if w.deaf {
+	if h.ignoresContext {
 		done = nil
 	}
 	select {
-	case <-time.After(w.server):
+	case <-time.After(h.server):
 		return nil
 	case <-done:
 		return ctx.Err()
 	}
 }
 
-func (w *world) Request(ctx context.Context, _ Notice, _ time.Duration) (Answer, error) {
-	if err := w.reach(ctx); err != nil {
+func (h *harness) Request(ctx context.Context, _ Notice, _ time.Duration) (Answer, error) {
+	if err := h.reach(ctx); err != nil {
 		return Answer{}, err
 	}
-	w.note("asked")
-	answer := w.answers[0]
-	w.answers = w.answers[min(1, len(w.answers)-1):]
+	h.note("requested")
+	answer := h.answers[0]
+	h.answers = h.answers[min(1, len(h.answers)-1):]
 	return answer, nil
 }
 
-func (w *world) Withdraw(context.Context, Notice) error {
-	w.note("withdrawn")
-	return w.withdraw
+func (h *harness) Withdraw(context.Context, Notice) error {
+	h.note("withdrawn")
+	return h.withdraw
 }
 
-func (w *world) Ending(Notice) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.deleted
+func (h *harness) Ending(Notice) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deleted
 }
 
-func (w *world) Containers() []string { return []string{"c1"} }
+func (h *harness) Containers() []string { return []string{"c1"} }
 
-func (w *world) Kill(ctx context.Context) (Ended, error) {
-	if w.refuses || ctx.Err() != nil {
+func (h *harness) Kill(ctx context.Context) (Ended, error) {
+	if h.killFails || ctx.Err() != nil {
 		return Ended{}, errors.New("no such cgroup")
 	}
-	if w.empty {
+	if h.empty {
 		return Ended{}, nil
 	}
-	w.note("killed")
-	if w.lingers {
+	h.note("killed")
+	if h.remains {
 		<-ctx.Done()
 	}
-	return Ended{Signalled: 1, ProcessesRemain: w.lingers}, nil
+	return Ended{Signalled: 1, ProcessesRemain: h.remains}, nil
 }
 
-func (w *world) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
-	w.note("ended in " + grace.String())
-	if w.empty {
+func (h *harness) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
+	h.note("ended in " + grace.String())
+	if h.empty {
 		return Ended{}, nil
 	}
 	return Ended{Signalled: 1}, nil
 }
 
-func (w *world) Await(ctx context.Context) error {
+func (h *harness) Await(ctx context.Context) error {
 	select {
-	case <-w.ends:
-		return w.await
+	case <-h.ends:
+		return h.await
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (w *world) ladder() *Evictor {
-	return &Evictor{Status: w, Soft: w, Refused: func(_ *eviction.Eviction, why string) { w.note("refused: " + why) }}
+func (h *harness) evictor() *Evictor {
+	return &Evictor{Status: h, Soft: h, Refused: func(_ *eviction.Eviction, why string) { h.note("refused: " + why) }}
 }
 
 func fromAPI() *eviction.Eviction {
 	return &eviction.Eviction{Pod: &signals.Pod{UID: "u", Namespace: "default", Name: "p", FromAPI: true}}
 }
 
-func expect(t *testing.T, w *world, want ...string) {
+func expect(t *testing.T, h *harness, want ...string) {
 	t.Helper()
-	if got := w.happened(); !slices.Equal(got, want) {
-		t.Errorf("happened %q\nwant     %q", got, want)
+	if got := h.recorded(); !slices.Equal(got, want) {
+		t.Errorf("got calls %q\nwant      %q", got, want)
 	}
 }
 
-func TestImmediate(t *testing.T) {
+func TestImmediate_ReportsBeforeKill(t *testing.T) {
 	for _, tc := range []struct {
-		about    string
-		server   time.Duration
-		patience time.Duration
-		manifest bool
-		takes    time.Duration
-		told     bool
-		want     []string
+		name         string
+		server       time.Duration
+		patience     time.Duration
+		manifest     bool
+		wantDuration time.Duration
+		reported     bool
+		want         []string
 	}{
-		{"the status comes before the kill", 20 * time.Millisecond, time.Second, false, 20 * time.Millisecond, true, []string{"owed", "told", "killed", "due"}},
-		{"a server that does not answer costs what memory leaves", time.Hour, 300 * time.Millisecond, false, 300 * time.Millisecond, false, []string{"owed", "killed", "due"}},
-		{"a server that is gone costs nothing", -1, time.Second, false, 0, false, []string{"owed", "killed", "due"}},
-		{"no time at all", 0, 0, false, 0, false, []string{"owed", "killed", "due"}},
-		{"a manifest is nobody's business", 0, time.Second, true, 0, false, []string{"killed"}},
+		{"status before the kill", 20 * time.Millisecond, time.Second, false, 20 * time.Millisecond, true, []string{"enqueued", "reported", "killed", "committed"}},
+		{"server without an answer", time.Hour, 300 * time.Millisecond, false, 300 * time.Millisecond, false, []string{"enqueued", "killed", "committed"}},
+		{"connection refused", -1, time.Second, false, 0, false, []string{"enqueued", "killed", "committed"}},
+		{"no time for the report", 0, 0, false, 0, false, []string{"enqueued", "killed", "committed"}},
+		{"pod of a manifest", 0, time.Second, true, 0, false, []string{"killed"}},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, e, begun := &world{server: tc.server}, fromAPI(), time.Now()
+				h, e, begun := &harness{server: tc.server}, fromAPI(), time.Now()
 				e.Pod.FromAPI = !tc.manifest
-				telling, cancel := context.WithTimeout(t.Context(), tc.patience)
+				reporting, cancel := context.WithTimeout(t.Context(), tc.patience)
 				defer cancel()
-				r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, e, w)
-				if err != nil || r.Reported != tc.told || r.Pending != (!tc.told && !tc.manifest) || r.Signalled != 1 {
-					t.Errorf("%+v, %v", r, err)
+				r, err := h.evictor().Immediate(t.Context(), reporting, t.Context(), time.Minute, e, h)
+				if err != nil || r.Reported != tc.reported || r.Pending != (!tc.reported && !tc.manifest) || r.Signalled != 1 {
+					t.Errorf("got %+v, error %v", r, err)
 				}
-				if took := time.Since(begun); took != tc.takes {
-					t.Errorf("took %v, want %v", took, tc.takes)
+				if took := time.Since(begun); took != tc.wantDuration {
+					t.Errorf("got a duration of %v, want %v", took, tc.wantDuration)
 				}
-				expect(t, w, tc.want...)
+				expect(t, h, tc.want...)
 			})
 		})
 	}
 }
 
-func TestAWithdrawalIsHeardWhileABudgetRefuses(t *testing.T) {
+func TestGraceful_WithdrawsRequestRefusedByBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{answers: []Answer{{Retry: 10 * time.Second, Why: "the budget is exhausted"}}}
+		h := &harness{answers: []Answer{{Retry: 10 * time.Second, Why: "the budget is exhausted"}}}
 		withdraw := make(chan struct{})
 		time.AfterFunc(25*time.Second, func() { close(withdraw) })
-		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+		r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{Withdraw: withdraw})
 		if err != nil || !r.Withdrawn {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, error %v", r, err)
 		}
 		const refused = "refused: the budget is exhausted"
-		expect(t, w, "asked", refused, "asked", refused, "asked", refused, "withdrawn")
+		expect(t, h, "requested", refused, "requested", refused, "requested", refused, "withdrawn")
 	})
 }
 
-func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
+func TestGraceful_KeepsAcceptedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{answers: []Answer{{Accepted: true}}, ends: make(chan struct{})}
+		h := &harness{answers: []Answer{{Accepted: true}}, ends: make(chan struct{})}
 		withdraw := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(withdraw) })
-		time.AfterFunc(20*time.Second, func() { close(w.ends) })
-		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+		time.AfterFunc(20*time.Second, func() { close(h.ends) })
+		r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{Withdraw: withdraw})
 		if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, error %v", r, err)
 		}
-		expect(t, w, "asked", "announced")
+		expect(t, h, "requested", "announced")
 	})
 }
 
-// A request is carried out by the controller. As the pod ends its memory returns, and the
-// measurement may precede the server's answer: it is an eviction nevertheless.
-func TestARequestThatSomebodyCarriesOutIsAnEviction(t *testing.T) {
-	for name, recovers := range map[string]time.Duration{"before its end": 19 * time.Second, "with its end": time.Hour} {
+// The controller carries out a request. As the pod ends, its memory is freed, and the
+// measurement may precede the server's answer. It still counts as an eviction.
+func TestGraceful_CountsDeletionByController(t *testing.T) {
+	for name, recovers := range map[string]time.Duration{"before the end": 19 * time.Second, "at the end": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{answers: []Answer{{}}, ends: make(chan struct{})}
+				h := &harness{answers: []Answer{{}}, ends: make(chan struct{})}
 				withdraw := make(chan struct{})
-				time.AfterFunc(10*time.Second, func() { w.mu.Lock(); w.deleted = true; w.mu.Unlock() })
+				time.AfterFunc(10*time.Second, func() { h.mu.Lock(); h.deleted = true; h.mu.Unlock() })
 				defer time.AfterFunc(recovers, func() { close(withdraw) }).Stop()
-				time.AfterFunc(20*time.Second, func() { close(w.ends) })
-				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+				time.AfterFunc(20*time.Second, func() { close(h.ends) })
+				r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{Withdraw: withdraw})
 				if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
-					t.Errorf("%+v, %v", r, err)
+					t.Errorf("got %+v, error %v", r, err)
 				}
-				expect(t, w, "asked", "announced")
+				expect(t, h, "requested", "announced")
 			})
 		})
 	}
 }
 
-func TestHurryEndsTheWaitForWhatever(t *testing.T) {
-	for about, tc := range map[string]struct {
+func TestGraceful_EscalatesFromAnyWait(t *testing.T) {
+	for name, tc := range map[string]struct {
 		server  time.Duration
 		answers []Answer
 		want    []string
 	}{
-		"a budget":                     {0, []Answer{{Retry: time.Hour, Why: "no"}}, []string{"asked", "refused: no", "owed", "told", "ended in 0s", "due"}},
-		"its grace period":             {0, []Answer{{Accepted: true}}, []string{"asked", "announced", "owed", "told", "ended in 0s", "due"}},
-		"the controller":               {0, []Answer{{}}, []string{"asked", "owed", "told", "ended in 0s", "due"}},
-		"a server that answers nobody": {time.Hour, nil, []string{"owed", "ended in 0s", "due"}},
+		"budget":              {0, []Answer{{Retry: time.Hour, Why: "no"}}, []string{"requested", "refused: no", "enqueued", "reported", "ended in 0s", "committed"}},
+		"grace period":        {0, []Answer{{Accepted: true}}, []string{"requested", "announced", "enqueued", "reported", "ended in 0s", "committed"}},
+		"controller":          {0, []Answer{{}}, []string{"requested", "enqueued", "reported", "ended in 0s", "committed"}},
+		"unresponsive server": {time.Hour, nil, []string{"enqueued", "ended in 0s", "committed"}},
 	} {
-		t.Run(about, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, begun := &world{server: tc.server, answers: tc.answers}, time.Now()
-				hurry := make(chan struct{})
-				time.AfterFunc(5*time.Second, func() { close(hurry) })
-				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Hour, Changes{Escalate: hurry})
+				h, begun := &harness{server: tc.server, answers: tc.answers}, time.Now()
+				escalate := make(chan struct{})
+				time.AfterFunc(5*time.Second, func() { close(escalate) })
+				r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Hour, Changes{Escalate: escalate})
 				if err != nil || r.Signalled != 1 || time.Since(begun) > 5*time.Second+escalatedPatience {
-					t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
+					t.Errorf("got %+v, error %v after %v", r, err, time.Since(begun))
 				}
-				expect(t, w, tc.want...)
+				expect(t, h, tc.want...)
 			})
 		})
 	}
 }
 
-func TestAPodThatDoesNotEndIsGivenUp(t *testing.T) {
+func TestGraceful_FailsIfPodOutlivesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, begun := &world{answers: []Answer{{Accepted: true}}}, time.Now()
-		_, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
+		h, begun := &harness{answers: []Answer{{Accepted: true}}}, time.Now()
+		_, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{})
 		if err == nil || time.Since(begun) != time.Minute+cleanupTime {
-			t.Errorf("%v after %v", err, time.Since(begun))
+			t.Errorf("got error %v after %v", err, time.Since(begun))
 		}
 	})
 }
 
-func TestAnUnreachableServerIsAskedAgain(t *testing.T) {
+func TestGraceful_RetriesUnreachableServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{server: -1, ends: make(chan struct{})}
-		time.AfterFunc(12*time.Second, func() { close(w.ends) })
-		if r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{}); err != nil || !r.Withdrawn {
-			t.Errorf("%+v, %v", r, err) // it has ended by itself
+		h := &harness{server: -1, ends: make(chan struct{})}
+		time.AfterFunc(12*time.Second, func() { close(h.ends) })
+		if r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{}); err != nil || !r.Withdrawn {
+			t.Errorf("got %+v, error %v", r, err) // the pod has ended by itself
 		}
 		const refused = "refused: connection refused"
-		expect(t, w, refused, refused, refused, "withdrawn") // a request may have arrived nevertheless
+		expect(t, h, refused, refused, refused, "withdrawn") // a request may have been received
 	})
 }
 
-func TestAManifestsPodGetsSIGTERM(t *testing.T) {
-	w, e := &world{}, fromAPI()
+func TestGraceful_SendsSIGTERMToManifestPod(t *testing.T) {
+	h, e := &harness{}, fromAPI()
 	e.Pod.FromAPI = false
-	if _, err := w.ladder().Graceful(t.Context(), e, w, time.Minute, Changes{}); err != nil {
+	if _, err := h.evictor().Graceful(t.Context(), e, h, time.Minute, Changes{}); err != nil {
 		t.Error(err)
 	}
-	expect(t, w, "ended in 1m0s")
+	expect(t, h, "ended in 1m0s")
 }
 
-func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
-	w := &world{refuses: true}
-	if r, err := w.ladder().Immediate(t.Context(), t.Context(), t.Context(), time.Minute, fromAPI(), w); err == nil {
-		t.Errorf("%+v", r)
+func TestImmediate_CancelsStatusIfKillFails(t *testing.T) {
+	h := &harness{killFails: true}
+	if r, err := h.evictor().Immediate(t.Context(), t.Context(), t.Context(), time.Minute, fromAPI(), h); err == nil {
+		t.Errorf("got %+v, want an error", r)
 	}
-	expect(t, w, "owed", "told", "cancelled")
+	expect(t, h, "enqueued", "reported", "cancelled")
 }
 
 // If the pod ends while the server is awaited, its status is reported, and no other pod is evicted
 // in its place.
-func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
+func TestImmediate_CountsPodThatEndsDuringReport(t *testing.T) {
 	for _, tc := range []struct {
 		server time.Duration
 		want   []string
 	}{
-		{20 * time.Millisecond, []string{"owed", "told", "due"}},
-		{time.Hour, []string{"owed", "due"}},
+		{20 * time.Millisecond, []string{"enqueued", "reported", "committed"}},
+		{time.Hour, []string{"enqueued", "committed"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{server: tc.server, empty: true}
-			telling, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			h := &harness{server: tc.server, empty: true}
+			reporting, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, fromAPI(), w)
+			r, err := h.evictor().Immediate(t.Context(), reporting, t.Context(), time.Minute, fromAPI(), h)
 			if err != nil || r.Signalled != 0 || r.SignalTime != 0 || r.StatusTime == 0 {
-				t.Errorf("%+v, %v", r, err)
+				t.Errorf("got %+v, error %v", r, err)
 			}
-			expect(t, w, tc.want...)
+			expect(t, h, tc.want...)
 		})
 	}
 }
 
-// The time for the kill may be used up by the server, or by a busy processor.
-func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
-	for about, tc := range map[string]struct {
-		owing, server time.Duration
-		want          []string
+// The server or a busy processor may use up the time for the kill.
+func TestImmediate_KillsAfterDeadlineOnceEnqueued(t *testing.T) {
+	for name, tc := range map[string]struct {
+		enqueueDelay, server time.Duration
+		want                 []string
 	}{
-		"to the telling": {0, 2 * time.Second, []string{"owed", "told", "killed", "due"}},
-		"to the owing":   {2 * time.Second, 0, []string{"owed", "told", "killed", "due"}},
-		"for nothing":    {2 * time.Second, -1, []string{"owed", "killed", "due"}},
+		"slow report":             {0, 2 * time.Second, []string{"enqueued", "reported", "killed", "committed"}},
+		"slow enqueue":            {2 * time.Second, 0, []string{"enqueued", "reported", "killed", "committed"}},
+		"slow enqueue, no server": {2 * time.Second, -1, []string{"enqueued", "killed", "committed"}},
 	} {
-		t.Run(about, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				w := &slow{world: &world{server: tc.server}, owing: tc.owing}
-				if r, err := (&Evictor{Status: w}).Immediate(ctx, t.Context(), t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
-					t.Errorf("%+v, %v", r, err)
+				h := &slow{harness: &harness{server: tc.server}, enqueueDelay: tc.enqueueDelay}
+				if r, err := (&Evictor{Status: h}).Immediate(ctx, t.Context(), t.Context(), time.Minute, fromAPI(), h); err != nil || r.Signalled != 1 {
+					t.Errorf("got %+v, error %v", r, err)
 				}
-				if left := time.Until(w.until); left != signalTime {
-					t.Errorf("%v for the kill, want %v", left, signalTime)
+				if left := time.Until(h.until); left != signalTime {
+					t.Errorf("got %v for the kill, want %v", left, signalTime)
 				}
-				expect(t, w.world, tc.want...)
+				expect(t, h.harness, tc.want...)
 			})
 		})
 	}
@@ -342,68 +342,68 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 
 // slow is a Status with a slow Enqueue.
 type slow struct {
-	*world
-	owing time.Duration
-	until time.Time // deadline of the kill
+	*harness
+	enqueueDelay time.Duration
+	until        time.Time // deadline of the kill
 }
 
 func (s *slow) Enqueue(n Notice) {
-	<-time.After(s.owing)
-	s.world.Enqueue(n)
+	<-time.After(s.enqueueDelay)
+	s.harness.Enqueue(n)
 }
 
 func (s *slow) Kill(ctx context.Context) (Ended, error) {
 	s.until, _ = ctx.Deadline()
-	return s.world.Kill(ctx)
+	return s.harness.Kill(ctx)
 }
 
 // The agent receives SIGTERM during the report.
-func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
+func TestImmediate_KillsReportedPodIfAgentStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
-		w := &stopping{world: &world{}, stop: stop}
-		l := &Evictor{Status: w}
-		if r, err := l.Immediate(ctx, ctx, t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
-			t.Errorf("%+v, %v", r, err)
+		h := &stopping{harness: &harness{}, stop: stop}
+		l := &Evictor{Status: h}
+		if r, err := l.Immediate(ctx, ctx, t.Context(), time.Minute, fromAPI(), h); err != nil || r.Signalled != 1 {
+			t.Errorf("got %+v, error %v", r, err)
 		}
 	})
 }
 
 // Memory begins to fall while the processes of a reported pod remain.
-func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
-	for about, tc := range map[string]struct{ cut, want time.Duration }{
-		"later":                {time.Second, time.Second},
-		"with signals to send": {0, signalTime},
+func TestImmediate_StopsWaitingWhenCutShort(t *testing.T) {
+	for name, tc := range map[string]struct{ cut, want time.Duration }{
+		"during the wait":    {time.Second, time.Second},
+		"before the signals": {0, signalTime},
 	} {
-		t.Run(about, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
 				waiting, giveUp := context.WithCancel(t.Context())
 				begun := time.Now()
 				time.AfterFunc(tc.cut, giveUp)
-				w := &world{lingers: true}
-				if r, err := (&Evictor{Status: w}).Immediate(ctx, t.Context(), waiting, time.Minute, fromAPI(), w); err != nil || !r.ProcessesRemain {
-					t.Errorf("%+v, %v", r, err)
+				h := &harness{remains: true}
+				if r, err := (&Evictor{Status: h}).Immediate(ctx, t.Context(), waiting, time.Minute, fromAPI(), h); err != nil || !r.ProcessesRemain {
+					t.Errorf("got %+v, error %v", r, err)
 				}
 				if took := time.Since(begun); took != tc.want {
-					t.Errorf("waited for %v, want %v", took, tc.want)
+					t.Errorf("got a wait of %v, want %v", took, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// The time for the kill is not longer for a server that answers early, nor shorter for one that
-// answers late.
-func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
+// The time for the kill does not depend on how early or late the server
+// answers.
+func TestImmediate_CountsWaitFromKill(t *testing.T) {
 	for _, answer := range []time.Duration{0, 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{lingers: true, server: answer}
+			h := &harness{remains: true, server: answer}
 			begun := time.Now()
-			r, err := (&Evictor{Status: w}).Immediate(t.Context(), t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), w)
+			r, err := (&Evictor{Status: h}).Immediate(t.Context(), t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), h)
 			if took := time.Since(begun); err != nil || !r.ProcessesRemain || took != answer+300*time.Millisecond {
-				t.Errorf("%+v, %v after %v: want the kill waited for for 300ms", r, err, took)
+				t.Errorf("got %+v, error %v after %v, want a wait of 300ms for the kill", r, err, took)
 			}
 		})
 	}
@@ -411,22 +411,22 @@ func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
 
 // stopping ends the agent as soon as the server has the status.
 type stopping struct {
-	*world
+	*harness
 	stop func()
 }
 
 func (s *stopping) Report(ctx context.Context, n Notice) error {
 	defer s.stop()
-	return s.world.Report(ctx, n)
+	return s.harness.Report(ctx, n)
 }
 
-func TestARequestThatNobodyActsOnIsTakenBack(t *testing.T) {
+func TestGraceful_WithdrawsUnansweredRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, begun := &world{answers: []Answer{{}}}, time.Now()
-		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
-		if err == nil || !r.Withdrawn || !strings.Contains(err.Error(), "is plimsoll controller running?") || time.Since(begun) != time.Minute+unansweredTime {
-			t.Errorf("%v after %v", err, time.Since(begun))
+		h, begun := &harness{answers: []Answer{{}}}, time.Now()
+		r, err := h.evictor().Graceful(t.Context(), fromAPI(), h, time.Minute, Changes{})
+		if err == nil || !r.Withdrawn || !strings.Contains(err.Error(), "check that plimsoll controller runs") || time.Since(begun) != time.Minute+unansweredTime {
+			t.Errorf("got error %v after %v", err, time.Since(begun))
 		}
-		expect(t, w, "asked", "withdrawn")
+		expect(t, h, "requested", "withdrawn")
 	})
 }

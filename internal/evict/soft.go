@@ -36,20 +36,20 @@ type Changes struct {
 
 // Graceful ends the pod within its grace period. Returns an error if its processes could not be
 // ended, if the pod outlives its time, or if the request is refused or not acted on for too long.
-func (l *Evictor) Graceful(ctx context.Context, e *eviction.Eviction, p Processes, grace time.Duration, change Changes) (Result, error) {
-	if l.Soft == nil || !e.Pod.FromAPI {
+func (v *Evictor) Graceful(ctx context.Context, e *eviction.Eviction, p Processes, grace time.Duration, change Changes) (Result, error) {
+	if v.Soft == nil || !e.Pod.FromAPI {
 		ended, err := p.End(ctx, grace, change.Escalate)
 		return Result{Ended: ended}, err
 	}
-	s := &softEviction{Evictor: l, notice: Notice{e, time.Now(), p.Containers()}, grace: grace,
+	s := &softEviction{Evictor: v, notice: Notice{e, time.Now(), p.Containers()}, grace: grace,
 		answers: make(chan reply, 1), ask: unset(), late: unset()}
-	r, hurry, err := s.run(ctx, p, change)
-	if !hurry {
+	r, escalate, err := s.run(ctx, p, change)
+	if !escalate {
 		return r, err
 	}
-	telling, cancel := context.WithTimeout(ctx, escalatedPatience)
+	reporting, cancel := context.WithTimeout(ctx, escalatedPatience)
 	defer cancel()
-	return l.immediate(ctx, telling, context.Background(), e, p, func(ctx context.Context) (Ended, error) {
+	return v.immediate(ctx, reporting, context.Background(), e, p, func(ctx context.Context) (Ended, error) {
 		return p.End(ctx, 0, change.Escalate)
 	})
 }
@@ -80,9 +80,9 @@ type reply struct {
 	err error
 }
 
-// run sends the request until the pod is ending, and waits for its end. It returns hurry if the pod
-// must be killed instead.
-func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r Result, hurry bool, err error) {
+// run sends the request until the pod is ending, and waits for its end. It returns escalate if the
+// pod must be killed instead.
+func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r Result, escalate bool, err error) {
 	begun := time.Now()
 	asking, quit := context.WithCancel(ctx)
 	s.quit = quit
@@ -124,16 +124,16 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 
 // ended returns the result for a pod without processes: evicted if its deletion was requested.
 // Otherwise the pod has ended by itself, may be restarted, and was not evicted.
-func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-chan struct{}) (Result, bool, error) {
+func (s *softEviction) ended(ctx context.Context, r Result, err error, escalate <-chan struct{}) (Result, bool, error) {
 	if s.carriedOut() || ctx.Err() != nil { // the next run withdraws a request that remains
 		return r, false, err
 	}
 	select {
-	case <-hurry: // an immediate end may have killed it already: the server must receive the status
+	case <-escalate: // an immediate end may have killed it already: the server must receive the status
 		return r, true, nil
 	default:
 	}
-	if s.awaitFinalAnswer(ctx, hurry) {
+	if s.awaitFinalAnswer(ctx, escalate) {
 		return r, false, err
 	}
 	return s.withdraw(ctx, r, err)
@@ -141,12 +141,12 @@ func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-c
 
 // awaitFinalAnswer waits for the API server's record of a pod that is gone, and reports whether its
 // deletion was requested. An escalation ends the wait.
-func (s *softEviction) awaitFinalAnswer(ctx context.Context, hurry <-chan struct{}) bool {
-	word, cancel := context.WithTimeout(ctx, finalAnswerTime)
+func (s *softEviction) awaitFinalAnswer(ctx context.Context, escalate <-chan struct{}) bool {
+	bounded, cancel := context.WithTimeout(ctx, finalAnswerTime)
 	defer cancel()
 	select {
-	case <-hurry:
-	case <-word.Done():
+	case <-escalate:
+	case <-bounded.Done():
 	}
 	return s.stopAsking()
 }
@@ -155,13 +155,13 @@ func (s *softEviction) awaitFinalAnswer(ctx context.Context, hurry <-chan struct
 func (s *softEviction) overdue(ctx context.Context, r Result) (Result, bool, error) {
 	pod := s.notice.Eviction.Pod.Key()
 	if s.stopAsking() {
-		return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", pod, s.grace, cleanupTime)
+		return r, false, fmt.Errorf("pod %s has not exited within its grace period of %s and %s more", pod, s.grace, cleanupTime)
 	}
 	r.GivenUp = true
 	if s.why != "" {
 		return s.withdraw(ctx, r, fmt.Errorf("the soft eviction of pod %s was refused for %s: %s", pod, s.grace+unansweredTime, s.why))
 	}
-	return s.withdraw(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
+	return s.withdraw(ctx, r, fmt.Errorf("evict pod %s softly: no controller has acted on the request within %s: check that plimsoll controller runs in mode replace", pod, s.grace+unansweredTime))
 }
 
 // request sends the request; the answer arrives asynchronously.

@@ -48,13 +48,13 @@ type faults struct {
 	more int
 }
 
-// told is the number of errors reported in full: an event has no room for all.
-const told = 3
+// maxReportedErrors is the number of errors reported in full: an event has no room for all.
+const maxReportedErrors = 3
 
 func (f *faults) add(err error) {
 	switch {
 	case err == nil:
-	case len(f.errs) < told:
+	case len(f.errs) < maxReportedErrors:
 		f.errs = append(f.errs, err)
 	default:
 		f.more++

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// real is a real node: containerd, with a small file system of its own for images and writable
+// real is a node with a real containerd, and a small file system of its own for images and writable
 // layers.
 type real struct {
 	t     *testing.T
@@ -99,11 +99,11 @@ func (r *real) run(name, image string) *cluster.Pod {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.is(pod, Active)
+	r.setState(pod, Active)
 	return pod
 }
 
-func (r *real) is(pod *cluster.Pod, state PodState) {
+func (r *real) setState(pod *cluster.Pod, state PodState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pods[pod.UID()] = state
@@ -153,9 +153,9 @@ func (r *real) images(c *Collector, prefix string) (names []string) {
 	return names
 }
 
-func (r *real) looks(c *Collector) {
+func (r *real) listImages(c *Collector) {
 	r.t.Helper()
-	if _, _, err := c.look(r.t.Context()); err != nil {
+	if _, _, err := c.listImages(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -169,11 +169,11 @@ func (r *real) imports(names ...string) {
 	}
 }
 
-func TestContainerd(t *testing.T) {
+func TestCollector_CollectsOnContainerd(t *testing.T) {
 	r := newReal(t)
 	c := r.collector(r.node.Socket, Options{ImageHigh: 100, MaximumDeadPerContainer: 1, MaximumDead: -1, CallTimeout: time.Minute})
 	r.imports("used")
-	r.looks(c)
+	r.listImages(c)
 	r.imports("dead")
 	alive, dead := r.run("alive", "plimsoll.test/used:1"), r.run("dead", "plimsoll.test/dead:1")
 	if err := c.killContainer(t.Context(), dead.Containers["main"]); err != nil {
@@ -183,11 +183,11 @@ func TestContainerd(t *testing.T) {
 		name string
 		run  func(*real, *Collector)
 	}{
-		{"images go oldest first until there is enough", (*real).oldestFirst},
-		{"what is in use, pinned or just pulled stays", (*real).spared},
-		{"dead containers give their layers back", (*real).deadContainers},
-		{"an evicted pod is removed while it runs", (*real).evicted},
-		{"a runtime that hangs ends the round", (*real).hangs},
+		{"oldest images first", (*real).oldestFirst},
+		{"protected images", (*real).protected},
+		{"dead containers", (*real).deadContainers},
+		{"evicted pod", (*real).evicted},
+		{"unresponsive runtime", (*real).hangs},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			r.t = t
@@ -196,48 +196,48 @@ func TestContainerd(t *testing.T) {
 	}
 	r.t = t
 	if pids, err := alive.PIDs(); err != nil || len(pids) < 2 {
-		t.Errorf("the pod that was active all the time has processes %v (%v)", pids, err)
+		t.Errorf("the active pod has processes %v (%v), want at least 2", pids, err)
 	}
 }
 
 func (r *real) oldestFirst(c *Collector) {
 	for _, name := range []string{"unused-c", "unused-a", "unused-b"} { // by age, which differs from the order of names
 		r.imports(name)
-		r.looks(c)
+		r.listImages(c)
 	}
-	// The oldest unused image is that of hogs. Its layers are in the others, too: its removal frees
+	// The oldest unused image is that of hogs. The others share its layers: its removal frees
 	// nothing.
 	begun, before := time.Now(), r.space()
-	relief := c.Relieve(r.t.Context(), everything, r.atLeast(before+imageSize*5/2))
+	relief := c.Free(r.t.Context(), everything, r.atLeast(before+imageSize*5/2))
 	freed := r.space() - before
-	r.t.Logf("%+v after %v, statfs says %d", relief, time.Since(begun), freed)
+	r.t.Logf("%+v after %v, statfs reports %d freed", relief, time.Since(begun), freed)
 	if !relief.Enough || relief.Images != 3 || relief.Err != nil || relief.Containers != 0 {
-		r.t.Errorf("relief: %+v", relief)
+		r.t.Errorf("got %+v", relief)
 	}
 	if got, want := r.images(c, "unused"), []string{"unused-b:1"}; !slices.Equal(got, want) {
-		r.t.Errorf("left are %v, want %v", got, want)
+		r.t.Errorf("got images %v, want %v", got, want)
 	}
-	// The layers of two images, packed and unpacked; other writes are only some metadata.
+	// The layers of two images, packed and unpacked. Other writes are only metadata.
 	if relief.FreedBytes < 3*imageSize || max(relief.FreedBytes-freed, freed-relief.FreedBytes) > mib {
-		r.t.Errorf("freed %d bytes, the filesystem has %d more", relief.FreedBytes, freed)
+		r.t.Errorf("got %d bytes freed, but statfs reports %d more", relief.FreedBytes, freed)
 	}
 }
 
-func (r *real) spared(c *Collector) {
+func (r *real) protected(c *Collector) {
 	never := func() bool { return false }
 	patient := r.collector(r.node.Socket, Options{MinimumImageTTL: time.Hour, MaximumDeadPerContainer: 1, MaximumDead: -1})
-	if relief := patient.Relieve(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
-		r.t.Errorf("images that were just pulled: %+v", relief)
+	if relief := patient.Free(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
+		r.t.Errorf("images below the minimum TTL: got %+v, want none removed", relief)
 	}
-	keeps := r.collector(r.node.Socket, Options{Keep: func() []string { return []string{"plimsoll.test/unused-b:1"} }, MaximumDeadPerContainer: 1, MaximumDead: -1})
-	if relief := keeps.Relieve(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
-		r.t.Errorf("an image that is kept by its name: %+v", relief)
+	keeping := r.collector(r.node.Socket, Options{Keep: func() []string { return []string{"plimsoll.test/unused-b:1"} }, MaximumDeadPerContainer: 1, MaximumDead: -1})
+	if relief := keeping.Free(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
+		r.t.Errorf("image listed in Keep: got %+v, want none removed", relief)
 	}
-	if relief := c.Relieve(r.t.Context(), onlyImages, never); relief.Images != 1 || relief.Enough || relief.Err != nil {
-		r.t.Errorf("the rest: %+v", relief)
+	if relief := c.Free(r.t.Context(), onlyImages, never); relief.Images != 1 || relief.Enough || relief.Err != nil {
+		r.t.Errorf("unprotected image: got %+v, want 1 removed", relief)
 	}
 	if got, want := r.images(c, ""), []string{"dead:1", "pause:1", "used:1"}; !slices.Equal(got, want) {
-		r.t.Errorf("left are %v, want %v", got, want)
+		r.t.Errorf("got images %v, want %v", got, want)
 	}
 }
 
@@ -250,21 +250,21 @@ func (r *real) deadContainers(c *Collector) {
 			r.t.Fatal(err)
 		}
 	}
-	r.is(ended, Ended)
-	r.is(gone, Unknown)
+	r.setState(ended, Ended)
+	r.setState(gone, Unknown)
 	c.containerRound(r.t.Context())
 	if got, want := r.left(c), []string{"alive", "dead", "ended"}; !slices.Equal(got, want) {
-		r.t.Errorf("after a round, containers of %v are left, want %v", got, want)
+		r.t.Errorf("after a round: got containers of %v, want %v", got, want)
 	}
 	// containerd may free the space of the round later than this.
 	begun, before := time.Now(), r.space()
-	relief := c.Relieve(r.t.Context(), onlyContainers, r.atLeast(before+written))
+	relief := c.Free(r.t.Context(), onlyContainers, r.atLeast(before+written))
 	r.t.Logf("%+v after %v", relief, time.Since(begun))
 	if !relief.Enough || relief.Containers != 1 || relief.FreedBytes < written || relief.Err != nil {
-		r.t.Errorf("relief: %+v", relief)
+		r.t.Errorf("got %+v", relief)
 	}
 	if got, want := r.left(c), []string{"alive", "dead"}; !slices.Equal(got, want) {
-		r.t.Errorf("under pressure, containers of %v are left, want %v", got, want)
+		r.t.Errorf("under pressure: got containers of %v, want %v", got, want)
 	}
 }
 
@@ -292,35 +292,35 @@ func (r *real) evicted(c *Collector) {
 	}
 	removed := time.Since(begun)
 	if got, want := r.left(c), []string{"alive", "dead"}; !slices.Equal(got, want) {
-		r.t.Errorf("containers of %v are left, want %v", got, want)
+		r.t.Errorf("got containers of %v, want %v", got, want)
 	}
 	sandboxes, err := c.runtime.Sandboxes(r.t.Context())
 	if err != nil || slices.ContainsFunc(sandboxes, func(s cri.Sandbox) bool { return s.UID == pod.UID() }) {
-		r.t.Errorf("sandboxes %v (%v)", sandboxes, err)
+		r.t.Errorf("got sandboxes %v (%v), want none of the pod", sandboxes, err)
 	}
 	wait := c.newSweep(func(context.Context) (bool, error) { return r.space() >= before-mib, nil })
 	if shown, err := wait.await(r.t.Context(), before, 0, patience); !shown || err != nil {
-		r.t.Errorf("of what it wrote, %d bytes have not come back (%v)", before-r.space(), err)
+		r.t.Errorf("%d of the bytes written were not freed (%v)", before-r.space(), err)
 	}
-	r.t.Logf("removed after %v, its space back after %v", removed, time.Since(begun))
+	r.t.Logf("removed after %v, space freed after %v", removed, time.Since(begun))
 }
 
 func (r *real) hangs(*Collector) {
 	c := r.collector(r.node.Link.Address(), Options{MaximumDeadPerContainer: 1, MaximumDead: -1, CallTimeout: time.Minute})
-	r.looks(c)
+	r.listImages(c)
 	seen := len(c.seen)
 	r.node.Link.Stall()
 	c.options.CallTimeout = time.Second
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // instead of unlimited: TestARuntimeThatHangsEndsTheRelief has the time
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // bounds this test; TestRelieve_EndsIfRuntimeHangs checks the time
 	defer cancel()
-	if relief := c.Relieve(ctx, everything, func() bool { return false }); !errors.Is(relief.Err, errSilent) || ctx.Err() != nil || len(c.seen) != seen {
-		r.t.Errorf("%+v, %v; %d images remembered, %d before", relief, ctx.Err(), len(c.seen), seen)
+	if relief := c.Free(ctx, everything, func() bool { return false }); !errors.Is(relief.Err, errSilent) || ctx.Err() != nil || len(c.seen) != seen {
+		r.t.Errorf("got %+v, context error %v, %d sightings, want %d", relief, ctx.Err(), len(c.seen), seen)
 	}
 	c.options.CallTimeout = time.Minute
 	if err := r.node.Link.Pass(); err != nil {
 		r.t.Fatal(err)
 	}
-	if relief := c.Relieve(r.t.Context(), onlyContainers, func() bool { return false }); relief.Err != nil {
-		r.t.Errorf("it does not hang any more: %v", relief.Err)
+	if relief := c.Free(r.t.Context(), onlyContainers, func() bool { return false }); relief.Err != nil {
+		r.t.Errorf("runtime responds again: got error %v", relief.Err)
 	}
 }

@@ -14,12 +14,12 @@
 //   - Containers are listed again right before an image is removed: runtimes remove images in use.
 //   - Freed space is measured on the file system, never summed from sizes. The wait for a runtime
 //     that frees late is bounded.
-//   - Relieve ends as soon as enough space is available, by a measurement after each removal. The
+//   - Free ends as soon as enough space is available, by a measurement after each removal. The
 //     caller supplies that measurement.
 //   - One collection runs at a time: the one with the single token of turns.go. It is a lock with a
-//     token instead of a goroutine with requests, because Relieve runs on its caller's context and
+//     token instead of a goroutine with requests, because Free runs on its caller's context and
 //     returns its result. It is a token instead of a mutex, because the wait for it ends with that
-//     context. Relieve cancels a periodic round immediately.
+//     context. Free cancels a periodic round immediately.
 //   - Every call of the runtime has a timeout. A call without an answer ends the round with an error
 //     that names the cause. The sightings of images survive failed rounds.
 package gc

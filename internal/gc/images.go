@@ -34,7 +34,7 @@ func (s sightings) note(images []cri.Image, used names, now time.Time) {
 		if !known {
 			seen.first = now
 		}
-		if used.hold(&images[i]) {
+		if used.contains(&images[i]) {
 			seen.used = now
 		}
 		s[id] = seen
@@ -57,8 +57,8 @@ func (n names) add(more ...string) {
 	}
 }
 
-// hold reports whether the image has one of the names.
-func (n names) hold(img *cri.Image) bool {
+// contains reports whether the image has one of the names.
+func (n names) contains(img *cri.Image) bool {
 	called := func(name string) bool { return n[name] }
 	return n[img.ID] || slices.ContainsFunc(img.Tags, called) || slices.ContainsFunc(img.Digests, called)
 }
@@ -70,7 +70,7 @@ func unusedImages(images []cri.Image, used names, seen sightings, ttl time.Durat
 	var unused []cri.Image
 	for _, img := range images {
 		s, known := seen[img.ID]
-		if known && !img.Pinned && !used.hold(&img) && now.Sub(s.first) >= ttl {
+		if known && !img.Pinned && !used.contains(&img) && now.Sub(s.first) >= ttl {
 			unused = append(unused, img)
 		}
 	}

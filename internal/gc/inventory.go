@@ -9,10 +9,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// look lists images, records which are in use, and returns those that may be removed, in order. It
-// lists images before containers, so that an image pulled for a container meanwhile is not seen
-// without it.
-func (c *Collector) look(ctx context.Context) (unused []cri.Image, now time.Time, err error) {
+// listImages lists images, records which are in use, and returns those that may be removed, in
+// order. It lists images before containers, so that an image pulled for a container meanwhile is not
+// seen without it.
+func (c *Collector) listImages(ctx context.Context) (unused []cri.Image, now time.Time, err error) {
 	images, err := ask(ctx, c, c.runtime.Images)
 	if err != nil {
 		return nil, now, fmt.Errorf("look for unused images: %w", err)

@@ -31,7 +31,7 @@ func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
 	}
 	sandboxes, containers, err := c.listed(ctx)
 	if err != nil {
-		return fmt.Errorf("see whose logs are still written: %w", err)
+		return fmt.Errorf("list containers that still write logs: %w", err)
 	}
 	for _, name := range goneLogs(entries, sandboxes, containers, c.states()) {
 		if err := root.RemoveAll(name); err != nil {
@@ -45,17 +45,17 @@ func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
 
 // goneLogs returns the directories of pods that neither the owners nor the runtime know.
 func goneLogs(entries []fs.DirEntry, sandboxes []cri.Sandbox, containers []cri.Container, state func(uid string) PodState) []string {
-	held := map[string]bool{}
+	inUse := map[string]bool{}
 	for i := range sandboxes {
-		held[sandboxes[i].UID] = true
+		inUse[sandboxes[i].UID] = true
 	}
 	for i := range containers {
-		held[containers[i].PodUID] = true
+		inUse[containers[i].PodUID] = true
 	}
 	var gone []string
 	for _, e := range entries {
 		uid, ok := podOfLogs(e.Name())
-		if ok && e.IsDir() && !held[uid] && state(uid) == Unknown {
+		if ok && e.IsDir() && !inUse[uid] && state(uid) == Unknown {
 			gone = append(gone, e.Name())
 		}
 	}

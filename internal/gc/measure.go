@@ -19,8 +19,8 @@ func (c *Collector) measure(ctx context.Context) (available, capacity int64, err
 	case err != nil:
 		return 0, 0, fmt.Errorf("%w: %w", errUnmeasured, err)
 	case capacity <= 0:
-		err = fmt.Errorf("%w: invalid capacity %d: see what is mounted where the container runtime keeps images", errUnmeasured, capacity)
-		c.tell.Event("InvalidDiskCapacity", err.Error())
+		err = fmt.Errorf("%w: invalid capacity %d: check the mount of the image filesystem", errUnmeasured, capacity)
+		c.reporter.Event("InvalidDiskCapacity", err.Error())
 		return 0, 0, err
 	case available < 0:
 		return 0, 0, fmt.Errorf("%w: %d bytes available can not be right", errUnmeasured, available)

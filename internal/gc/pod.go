@@ -12,7 +12,7 @@ import (
 // running containers are killed. A failed removal does not prevent the others. Returns the errors
 // of failed removals; an already removed pod is no error.
 //
-// It waits for no turn: it does not change the state of a round or of Relieve, and concurrent
+// It waits for no turn: it does not change the state of a round or of Free, and concurrent
 // removals of one object succeed.
 func (c *Collector) RemovePod(ctx context.Context, uid string) error {
 	if uid == "" {

@@ -50,18 +50,18 @@ type Owners interface {
 // Disk measures the file system of images and writable layers, without a cache, in bytes.
 type Disk func(ctx context.Context) (available, capacity int64, err error)
 
-// Teller receives events and measurements. Its methods must not block.
-type Teller interface {
+// Reporter receives events and measurements. Its methods must not block.
+type Reporter interface {
 	// Event receives an event of the node: a reason of the kubelet's, and one line.
 	Event(reason, message string)
 	// Collected receives the number of removed images, for "space" or for their "age".
 	Collected(kind string, n int)
-	// Freed receives the bytes that Relieve, or a periodic round for space, has measured. Late
+	// Freed receives the bytes that Free, or a periodic round for space, has measured. Late
 	// frees are included; concurrent writes are subtracted; never negative.
 	Freed(what signals.Garbage, bytes int64)
 }
 
-// The kinds of [Teller.Collected], as the kubelet's metric names them.
+// The kinds of [Reporter.Collected], as the kubelet's metric names them.
 const (
 	forSpace = "space"
 	forAge   = "age"
@@ -71,7 +71,7 @@ const (
 type Options struct {
 	// ImageHigh and ImageLow are percentages of the image file system in use, 0 to 100. At
 	// ImageHigh and above, unused images are removed until ImageLow is reached. An ImageHigh of 100
-	// disables that; Relieve works nevertheless.
+	// disables that; Free works nevertheless.
 	ImageHigh, ImageLow int
 	// MinimumImageTTL protects an image after it was first seen. For images present at the start,
 	// the time counts from the first listing.
@@ -101,13 +101,13 @@ type Options struct {
 // Collector collects garbage of one node. Its methods are safe for concurrent use; Run is called
 // once.
 type Collector struct {
-	runtime Runtime
-	disk    Disk
-	owners  Owners
-	tell    Teller
-	log     *slog.Logger
-	options Options
-	turns   *turns
+	runtime  Runtime
+	disk     Disk
+	owners   Owners
+	reporter Reporter
+	log      *slog.Logger
+	options  Options
+	turns    *turns
 
 	// Guarded by the turn.
 	seen    sightings
@@ -116,13 +116,13 @@ type Collector struct {
 	failures int // consecutive failures of image rounds; used by Run
 }
 
-// New returns a Collector. It is idle until Run, Relieve or RemovePod is called.
-func New(r Runtime, d Disk, owners Owners, t Teller, log *slog.Logger, o Options) *Collector {
+// New returns a Collector. It is idle until Run, Free or RemovePod is called.
+func New(r Runtime, d Disk, owners Owners, t Reporter, log *slog.Logger, o Options) *Collector {
 	o.ImagePeriod = cmp.Or(o.ImagePeriod, 5*time.Minute)
 	o.ContainerPeriod = cmp.Or(o.ContainerPeriod, time.Minute)
 	o.CallTimeout = cmp.Or(o.CallTimeout, cri.DefaultTimeout)
 	return &Collector{
-		runtime: r, disk: d, owners: owners, tell: t, log: log, options: o,
+		runtime: r, disk: d, owners: owners, reporter: t, log: log, options: o,
 		turns: newTurns(), seen: sightings{}, volumes: map[string][]string{},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Relief is the result of a garbage collection under pressure.
-type Relief struct {
+// Result is the result of a garbage collection under pressure.
+type Result struct {
 	Ran                           []signals.Garbage // in order, including those that found nothing
 	Containers, Sandboxes, Images int               // removed
 	// FreedBytes is the growth of the image file system's available space during the removals, less
@@ -18,13 +18,13 @@ type Relief struct {
 	Err        error // the errors; part of the work may be done nevertheless
 }
 
-// Relieve collects garbage of the given kinds, in that order, until enough returns true. enough is
+// Free collects garbage of the given kinds, in that order, until enough returns true. enough is
 // called before the first removal and after each, and has to measure anew every time. The wait for
 // a runtime that frees late is at most 13 s in total. A periodic round in progress is cancelled;
-// another Relieve call is awaited.
-func (c *Collector) Relieve(ctx context.Context, what []signals.Garbage, enough func() bool) Relief {
+// another Free call is awaited.
+func (c *Collector) Free(ctx context.Context, what []signals.Garbage, enough func() bool) Result {
 	if err := c.turns.relief(ctx); err != nil {
-		return Relief{Err: fmt.Errorf("collect waste: wait for another relief to end: %w", err)}
+		return Result{Err: fmt.Errorf("collect waste: wait for another relief to end: %w", err)}
 	}
 	defer c.turns.pass()
 	r := &relief{sweep: c.newSweep(func(context.Context) (bool, error) { return enough(), nil })}
@@ -41,12 +41,12 @@ func (c *Collector) Relieve(ctx context.Context, what []signals.Garbage, enough 
 		}
 	}
 	r.Err = f.err()
-	return r.Relief
+	return r.Result
 }
 
-// relief is the state of a Relieve call.
+// relief is the state of a Free call.
 type relief struct {
-	Relief
+	Result
 	*sweep
 }
 
@@ -73,7 +73,7 @@ func (r *relief) run(ctx context.Context, kind signals.Garbage, final bool) erro
 	after, _, err := r.c.measure(ctx)
 	if f.add(err); err == nil {
 		r.FreedBytes += max(0, after-before)
-		r.c.tell.Freed(kind, max(0, after-before))
+		r.c.reporter.Freed(kind, max(0, after-before))
 	}
 	r.Enough, err = r.enough(ctx)
 	f.add(err)
@@ -99,13 +99,13 @@ func (r *relief) ofContainers(ctx context.Context) (removed int, err error) {
 }
 
 func (r *relief) ofImages(ctx context.Context) (removed int, err error) {
-	unused, _, err := r.c.look(ctx)
+	unused, _, err := r.c.listImages(ctx)
 	if err != nil {
 		return 0, err
 	}
 	r.Images, r.Enough, err = r.collectImages(ctx, unused)
 	if r.Images > 0 {
-		r.c.tell.Collected(forSpace, r.Images)
+		r.c.reporter.Collected(forSpace, r.Images)
 	}
 	return r.Images, err
 }

@@ -18,217 +18,217 @@ var (
 	onlyContainers = []signals.Garbage{signals.DeadContainers}
 )
 
-// seenLongAgo lets the collector list the images, and waits until none is new.
-func (w *world) seenLongAgo(c *Collector) {
-	w.t.Helper()
-	if _, _, err := c.look(w.t.Context()); err != nil {
-		w.t.Fatal(err)
+// ageImages makes the collector list the images, and waits until none is new.
+func (e *env) ageImages(c *Collector) {
+	e.t.Helper()
+	if _, _, err := c.listImages(e.t.Context()); err != nil {
+		e.t.Fatal(err)
 	}
 	pass(10 * time.Minute)
 }
 
-func TestAReliefStopsWhenThereIsEnough(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b", "c", "d")
-		w.seenLongAgo(c)
-		r := c.Relieve(t.Context(), everything, w.atLeast(750*mib))
-		w.expect("RemoveImage a", "RemoveImage b")
+func TestRelieve_StopsWhenEnough(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b", "c", "d")
+		e.ageImages(c)
+		r := c.Free(t.Context(), everything, e.atLeast(750*mib))
+		e.expect("RemoveImage a", "RemoveImage b")
 		if !r.Enough || r.Images != 2 || r.FreedBytes != 200*mib || r.Err != nil || !slices.Equal(r.Ran, everything) {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
-		if w.counts["space"] != 2 || w.freed[signals.UnusedImages] != 200*mib {
-			t.Errorf("told: %v, freed %v", w.counts, w.freed)
+		if e.counts["space"] != 2 || e.freed[signals.UnusedImages] != 200*mib {
+			t.Errorf("got counts %v, freed %v, want 2 images and 200 MiB", e.counts, e.freed)
 		}
 	})
 }
 
-func TestAReliefWithEnoughDoesNothing(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.seenLongAgo(c)
-		r := c.Relieve(t.Context(), everything, w.atLeast(0))
-		w.expect()
+func TestRelieve_DoesNothingWithEnoughSpace(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.ageImages(c)
+		r := c.Free(t.Context(), everything, e.atLeast(0))
+		e.expect()
 		if !r.Enough || len(r.Ran) > 0 || r.Err != nil {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestContainersGoBeforeImages(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.pods["p"], w.pods["e"] = Active, Ended
-		w.hold("a", "b")
-		w.ended("newest", "p", time.Hour, 50*mib)
-		w.ended("old", "p", 2*time.Hour, 50*mib)
-		w.ended("of ended", "e", time.Hour, 50*mib)
-		w.sandboxes = []cri.Sandbox{{ID: "s", UID: "e"}}
-		w.seenLongAgo(c)
+func TestRelieve_RemovesContainersBeforeImages(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.pods["p"], e.pods["e"] = Active, Ended
+		e.addImages("a", "b")
+		e.addDead("newest", "p", time.Hour, 50*mib)
+		e.addDead("old", "p", 2*time.Hour, 50*mib)
+		e.addDead("of ended", "e", time.Hour, 50*mib)
+		e.sandboxes = []cri.Sandbox{{ID: "s", UID: "e"}}
+		e.ageImages(c)
 		// 650 MiB are available: both collectable containers are not enough.
-		r := c.Relieve(t.Context(), everything, w.atLeast(800*mib))
-		w.expect("RemoveContainer of ended", "RemoveContainer old", "StopSandbox s", "RemoveSandbox s", "RemoveImage a")
+		r := c.Free(t.Context(), everything, e.atLeast(800*mib))
+		e.expect("RemoveContainer of ended", "RemoveContainer old", "StopSandbox s", "RemoveSandbox s", "RemoveImage a")
 		if !r.Enough || r.Containers != 2 || r.Sandboxes != 1 || r.Images != 1 || r.FreedBytes != 200*mib {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
-		if w.freed[signals.DeadContainers] != 100*mib || w.freed[signals.UnusedImages] != 100*mib {
-			t.Errorf("freed %v", w.freed)
+		if e.freed[signals.DeadContainers] != 100*mib || e.freed[signals.UnusedImages] != 100*mib {
+			t.Errorf("got freed %v, want 100 MiB of each kind", e.freed)
 		}
 	})
 }
 
-func TestContainersThatAreEnoughSpareImages(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.ended("1", "gone", 2*time.Hour, 50*mib)
-		w.ended("2", "gone", time.Hour, 50*mib)
-		w.seenLongAgo(c)
-		r := c.Relieve(t.Context(), everything, w.atLeast(850*mib))
-		w.expect("RemoveContainer 1")
+func TestRelieve_KeepsImagesIfContainersSuffice(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.addDead("1", "gone", 2*time.Hour, 50*mib)
+		e.addDead("2", "gone", time.Hour, 50*mib)
+		e.ageImages(c)
+		r := c.Free(t.Context(), everything, e.atLeast(850*mib))
+		e.expect("RemoveContainer 1")
 		if !r.Enough || !slices.Equal(r.Ran, onlyContainers) {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestARuntimeThatFreesLateIsWaitedFor(t *testing.T) {
+func TestRelieve_WaitsForLateFrees(t *testing.T) {
 	for _, lag := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second, 4500 * time.Millisecond} {
-		in(t, func(t *testing.T, w *world) {
-			c := w.collector(nil)
-			w.hold("a", "b", "c")
-			w.lag = lag
-			w.seenLongAgo(c)
+		inBubble(t, func(t *testing.T, e *env) {
+			c := e.collector(nil)
+			e.addImages("a", "b", "c")
+			e.lag = lag
+			e.ageImages(c)
 			begun := time.Now()
-			r := c.Relieve(t.Context(), onlyImages, w.atLeast(800*mib))
-			w.expect("RemoveImage a")
+			r := c.Free(t.Context(), onlyImages, e.atLeast(800*mib))
+			e.expect("RemoveImage a")
 			if took := time.Since(begun); !r.Enough || r.FreedBytes != 100*mib || took < lag || took > lag+pollEvery {
-				t.Errorf("lag %v: %+v after %v", lag, r, took)
+				t.Errorf("lag %v: got %+v after %v", lag, r, took)
 			}
 		})
 	}
 }
 
-func TestContainersFreedLateSpareImages(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.ended("1", "gone", time.Hour, 100*mib)
-		w.lag = 3 * time.Second
-		w.seenLongAgo(c)
-		r := c.Relieve(t.Context(), everything, w.atLeast(900*mib))
-		w.expect("RemoveContainer 1")
+func TestRelieve_KeepsImagesIfContainersAreFreedLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.addDead("1", "gone", time.Hour, 100*mib)
+		e.lag = 3 * time.Second
+		e.ageImages(c)
+		r := c.Free(t.Context(), everything, e.atLeast(900*mib))
+		e.expect("RemoveContainer 1")
 		if !r.Enough || r.FreedBytes != 100*mib {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-// The wait for the last removal may use all remaining patience.
-func TestTheLastRemovalIsWaitedForLonger(t *testing.T) {
+// The wait for the last removal may use all of the remaining patience.
+func TestRelieve_WaitsLongerForLastRemoval(t *testing.T) {
 	for _, what := range [][]signals.Garbage{onlyContainers, onlyImages} {
-		in(t, func(t *testing.T, w *world) {
-			c := w.collector(nil)
+		inBubble(t, func(t *testing.T, e *env) {
+			c := e.collector(nil)
 			if what[0] == signals.DeadContainers {
-				w.ended("1", "gone", time.Hour, 100*mib)
+				e.addDead("1", "gone", time.Hour, 100*mib)
 			} else {
-				w.hold("1")
+				e.addImages("1")
 			}
-			w.lag = 9 * time.Second
-			w.seenLongAgo(c)
-			if r := c.Relieve(t.Context(), what, w.atLeast(1000*mib)); !r.Enough || r.FreedBytes != 100*mib || r.Err != nil {
-				t.Errorf("%v: %+v", what, r)
+			e.lag = 9 * time.Second
+			e.ageImages(c)
+			if r := c.Free(t.Context(), what, e.atLeast(1000*mib)); !r.Enough || r.FreedBytes != 100*mib || r.Err != nil {
+				t.Errorf("%v: got %+v", what, r)
 			}
 		})
 	}
 }
 
 // Space freed before the runtime stopped answering is reported nevertheless.
-func TestWhatWasFreedIsToldOfAReliefThatFailed(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b")
-		w.seenLongAgo(c)
-		w.hang["RemoveImage b"] = true
-		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.FreedBytes != 100*mib || r.Images != 1 || !errors.Is(r.Err, errSilent) {
-			t.Errorf("relief: %+v", r)
+func TestRelieve_ReportsFreedBytesOnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b")
+		e.ageImages(c)
+		e.hang["RemoveImage b"] = true
+		if r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib)); r.FreedBytes != 100*mib || r.Images != 1 || !errors.Is(r.Err, errSilent) {
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
 // Images with shared layers free nothing: the wait for them is bounded, and does not use up the
 // wait for the one that frees space.
-func TestSharedLayersAreNotWaitedForWithoutEnd(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b", "c", "d", "e")
-		w.layers = map[string]int64{"e": 100 * mib}
-		w.lag = time.Second
-		w.seenLongAgo(c)
+func TestRelieve_BoundsWaitForSharedLayers(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b", "c", "d", "e")
+		e.layers = map[string]int64{"e": 100 * mib}
+		e.lag = time.Second
+		e.ageImages(c)
 		begun := time.Now()
-		r := c.Relieve(t.Context(), onlyImages, w.atLeast(600*mib))
-		if took := time.Since(begun); !r.Enough || r.Images != 5 || took > patience+atLast+time.Second {
-			t.Errorf("%+v after %v", r, took)
+		r := c.Free(t.Context(), onlyImages, e.atLeast(600*mib))
+		if took := time.Since(begun); !r.Enough || r.Images != 5 || took > patience+minFinalWait+time.Second {
+			t.Errorf("got %+v after %v", r, took)
 		}
-		w.hold("f")
-		w.layers["f"] = 0
-		w.seenLongAgo(c)
+		e.addImages("f")
+		e.layers["f"] = 0
+		e.ageImages(c)
 		begun = time.Now()
-		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Enough || r.FreedBytes != 0 || time.Since(begun) > patience+atLast+time.Second {
-			t.Errorf("nothing is freed: %+v after %v", r, time.Since(begun))
+		if r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib)); r.Enough || r.FreedBytes != 0 || time.Since(begun) > patience+minFinalWait+time.Second {
+			t.Errorf("nothing freed: got %+v after %v", r, time.Since(begun))
 		}
 	})
 }
 
-func TestAWaitInVainLeavesPatienceForTheNext(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b", "c")
-		w.layers["a"] = 0
-		w.lag = 2 * time.Second
-		w.seenLongAgo(c)
-		r := c.Relieve(t.Context(), onlyImages, w.atLeast(800*mib))
-		w.expect("RemoveImage a", "RemoveImage b")
+func TestRelieve_SplitsWaitBetweenRemovals(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b", "c")
+		e.layers["a"] = 0
+		e.lag = 2 * time.Second
+		e.ageImages(c)
+		r := c.Free(t.Context(), onlyImages, e.atLeast(800*mib))
+		e.expect("RemoveImage a", "RemoveImage b")
 		if !r.Enough || r.Err != nil {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestAContainerThatCanNotBeAskedForItsMounts(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.seenLongAgo(c)
-		w.containers = []cri.Container{{ID: "1", PodUID: "p", State: cri.Running}}
+func TestRelieve_NeedsMountsOfEveryContainer(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.ageImages(c)
+		e.containers = []cri.Container{{ID: "1", PodUID: "p", State: cri.Running}}
 		broken := errors.New("task is corrupt")
-		w.fail["Status 1"] = broken
-		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Images != 0 || !errors.Is(r.Err, broken) {
-			t.Errorf("it may mount any image: %+v", r)
+		e.fail["Status 1"] = broken
+		if r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib)); r.Images != 0 || !errors.Is(r.Err, broken) {
+			t.Errorf("unknown mounts: got %+v, want no removal", r)
 		}
-		w.fail["Status 1"] = cri.ErrNotFound
-		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Images != 1 || r.Err != nil {
-			t.Errorf("it is gone meanwhile: %+v", r)
+		e.fail["Status 1"] = cri.ErrNotFound
+		if r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib)); r.Images != 1 || r.Err != nil {
+			t.Errorf("removed container: got %+v, want 1 removal", r)
 		}
 	})
 }
 
 // An image that was pulled again is a new one, even without a listing in between.
-func TestAnImageThatIsPulledAgainIsNew(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.seenLongAgo(c)
-		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage a")
-		w.hold("a")
-		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect()
+func TestRelieve_TreatsRepulledImageAsNew(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.ageImages(c)
+		c.Free(t.Context(), onlyImages, e.atLeast(1000*mib))
+		e.expect("RemoveImage a")
+		e.addImages("a")
+		c.Free(t.Context(), onlyImages, e.atLeast(1000*mib))
+		e.expect()
 	})
 }
 
-func TestWhatShowsInTheSpace(t *testing.T) {
+func TestRise_ShowsExpectedOrFinalGrowth(t *testing.T) {
 	const full = 100 * mib
 	type sample struct {
 		after     time.Duration
@@ -239,16 +239,16 @@ func TestWhatShowsInTheSpace(t *testing.T) {
 		samples  []sample
 		shows    bool
 	}{
-		"nothing grew":                      {full, []sample{{0, 500 * mib}, {time.Minute, 500 * mib}}, false},
-		"half of it":                        {full, []sample{{0, 550 * mib}}, true},
-		"less than half, just now":          {full, []sample{{0, 549 * mib}}, false},
-		"less than half, and no more comes": {full, []sample{{0, 549 * mib}, {quiet, 549 * mib}}, true},
-		"it grows on":                       {full, []sample{{0, 510 * mib}, {quiet - 1, 520 * mib}, {quiet, 520 * mib}}, false},
-		"unknown size, just now":            {0, []sample{{0, 900 * mib}}, false},
-		"unknown size, and no more comes":   {0, []sample{{0, 900 * mib}, {quiet, 900 * mib}}, true},
-		"logs that others rotate":           {0, []sample{{0, 500*mib + noise - 1}, {quiet, 500*mib + noise - 1}}, false},
-		"while others take more":            {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}}, true},
-		"others have taken it":              {0, []sample{{0, 600 * mib}, {quiet, 400 * mib}}, true},
+		"no growth":                      {full, []sample{{0, 500 * mib}, {time.Minute, 500 * mib}}, false},
+		"half of the expected size":      {full, []sample{{0, 550 * mib}}, true},
+		"less than half, growing":        {full, []sample{{0, 549 * mib}}, false},
+		"less than half, final":          {full, []sample{{0, 549 * mib}, {quiet, 549 * mib}}, true},
+		"continued growth":               {full, []sample{{0, 510 * mib}, {quiet - 1, 520 * mib}, {quiet, 520 * mib}}, false},
+		"unknown size, growing":          {0, []sample{{0, 900 * mib}}, false},
+		"unknown size, final":            {0, []sample{{0, 900 * mib}, {quiet, 900 * mib}}, true},
+		"below noise":                    {0, []sample{{0, 500*mib + noise - 1}, {quiet, 500*mib + noise - 1}}, false},
+		"concurrent writes":              {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}}, true},
+		"growth used up by other writes": {0, []sample{{0, 600 * mib}, {quiet, 400 * mib}}, true},
 	} {
 		r := rise{lowest: 500 * mib}
 		got := false
@@ -258,152 +258,152 @@ func TestWhatShowsInTheSpace(t *testing.T) {
 			got = r.shows(tc.expected, now)
 		}
 		if got != tc.shows {
-			t.Errorf("%s: shows is %v", name, got)
+			t.Errorf("%s: shows returned %v, want %v", name, got, tc.shows)
 		}
 	}
 }
 
-func TestWhatOthersWriteIsNotFreed(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a")
-		w.layers["a"] = 10 * mib
-		w.seenLongAgo(c)
-		w.begun, w.fills, w.lag = time.Now(), 20*mib, time.Second
-		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Enough || r.FreedBytes != 0 || r.Images != 1 {
-			t.Errorf("while 20 MiB/s are written, 10 MiB came back: %+v", r)
+func TestRelieve_SubtractsConcurrentWrites(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a")
+		e.layers["a"] = 10 * mib
+		e.ageImages(c)
+		e.begun, e.fillRate, e.lag = time.Now(), 20*mib, time.Second
+		if r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib)); r.Enough || r.FreedBytes != 0 || r.Images != 1 {
+			t.Errorf("10 MiB freed while 20 MiB/s are written: got %+v, want 0 bytes freed", r)
 		}
 	})
 }
 
-func TestPressureTakesOnlyWhatIsUnused(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(func(o *Options) { o.Keep = func() []string { return []string{"pause:1"} } })
-		w.hold("running", "dead", "volume", "pinned", "pause", "free")
-		w.images[3].Pinned = true
-		w.images[4].Tags = []string{"pause:1"}
-		w.pods["p"] = Active
-		w.containers = []cri.Container{
+func TestRelieve_RemovesOnlyUnusedImages(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(func(o *Options) { o.Keep = func() []string { return []string{"pause:1"} } })
+		e.addImages("running", "dead", "volume", "pinned", "pause", "free")
+		e.images[3].Pinned = true
+		e.images[4].Tags = []string{"pause:1"}
+		e.pods["p"] = Active
+		e.containers = []cri.Container{
 			{ID: "1", PodUID: "p", Name: "a", State: cri.Running, ImageID: "running"}, {ID: "2", PodUID: "p", Name: "b", State: cri.Exited, ImageID: "dead", Created: time.Now()},
 		}
-		w.mounts["1"] = []string{"volume"}
-		w.seenLongAgo(c)
-		w.hold("new")
-		r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage free")
+		e.mounts["1"] = []string{"volume"}
+		e.ageImages(c)
+		e.addImages("new")
+		r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib))
+		e.expect("RemoveImage free")
 		if r.Enough || r.Images != 1 || r.Err != nil {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
-		w.images[slices.IndexFunc(w.images, func(i cri.Image) bool { return i.Pinned })].Pinned = false
-		delete(w.mounts, "1")
-		w.containers[1].ImageID = ""
-		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage pinned", "RemoveImage dead") // the container that mounts the volume still exists
+		e.images[slices.IndexFunc(e.images, func(i cri.Image) bool { return i.Pinned })].Pinned = false
+		delete(e.mounts, "1")
+		e.containers[1].ImageID = ""
+		c.Free(t.Context(), onlyImages, e.atLeast(1000*mib))
+		e.expect("RemoveImage pinned", "RemoveImage dead") // the container that mounts the volume still exists
 	})
 }
 
-func TestAnImageThatComesIntoUseMeanwhileStays(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b", "c")
-		w.seenLongAgo(c)
-		w.on = func(call string) {
+func TestRelieve_KeepsImageUsedMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b", "c")
+		e.ageImages(c)
+		e.on = func(call string) {
 			if call == "RemoveImage a" {
-				w.change(func() { w.containers = []cri.Container{{ID: "1", PodUID: "p", ImageID: "b", State: cri.Running}} })
+				e.change(func() { e.containers = []cri.Container{{ID: "1", PodUID: "p", ImageID: "b", State: cri.Running}} })
 			}
 		}
-		r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage a", "RemoveImage c")
+		r := c.Free(t.Context(), onlyImages, e.atLeast(1000*mib))
+		e.expect("RemoveImage a", "RemoveImage c")
 		if r.Images != 2 || r.Err != nil {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestWhatCanNotBeRemovedDoesNotKeepTheRest(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b")
-		w.ended("1", "gone", 2*time.Hour, 0)
-		w.ended("2", "gone", time.Hour, 0)
-		w.seenLongAgo(c)
+func TestRelieve_ContinuesAfterFailedRemoval(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b")
+		e.addDead("1", "gone", 2*time.Hour, 0)
+		e.addDead("2", "gone", time.Hour, 0)
+		e.ageImages(c)
 		broken := errors.New("device is busy")
-		w.fail["RemoveContainer 1"], w.fail["RemoveImage a"] = broken, broken
-		r := c.Relieve(t.Context(), everything, w.atLeast(1000*mib))
-		w.expect("RemoveContainer 2", "RemoveImage b")
+		e.fail["RemoveContainer 1"], e.fail["RemoveImage a"] = broken, broken
+		r := c.Free(t.Context(), everything, e.atLeast(1000*mib))
+		e.expect("RemoveContainer 2", "RemoveImage b")
 		if r.Containers != 1 || r.Images != 1 || !errors.Is(r.Err, broken) || strings.Count(r.Err.Error(), "device is busy") != 2 {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestARuntimeThatHangsEndsTheRelief(t *testing.T) {
+func TestRelieve_EndsIfRuntimeHangs(t *testing.T) {
 	for _, call := range []string{"Containers", "Images", "Sandboxes", "RemoveContainer", "StopSandbox", "RemoveImage a", "Status"} {
-		in(t, func(t *testing.T, w *world) {
-			c := w.collector(func(o *Options) { o.CallTimeout = 30 * time.Second })
-			w.hold("a", "b")
-			w.seenLongAgo(c)
-			w.ended("1", "gone", time.Hour, 0)
-			w.ended("2", "gone", time.Hour, 0)
-			w.containers = append(w.containers, cri.Container{ID: "r", PodUID: "p", State: cri.Running})
-			w.sandboxes = []cri.Sandbox{{ID: "s", UID: "gone"}}
+		inBubble(t, func(t *testing.T, e *env) {
+			c := e.collector(func(o *Options) { o.CallTimeout = 30 * time.Second })
+			e.addImages("a", "b")
+			e.ageImages(c)
+			e.addDead("1", "gone", time.Hour, 0)
+			e.addDead("2", "gone", time.Hour, 0)
+			e.containers = append(e.containers, cri.Container{ID: "r", PodUID: "p", State: cri.Running})
+			e.sandboxes = []cri.Sandbox{{ID: "s", UID: "gone"}}
 			seen := len(c.seen)
-			w.hang[call] = true
+			e.hang[call] = true
 			begun := time.Now()
-			r := c.Relieve(t.Context(), everything, w.atLeast(1000*mib))
+			r := c.Free(t.Context(), everything, e.atLeast(1000*mib))
 			if took := time.Since(begun); !errors.Is(r.Err, errSilent) || !strings.Contains(r.Err.Error(), call) || took < 30*time.Second || took > 41*time.Second {
-				t.Errorf("%s hangs: %v after %v", call, r.Err, took)
+				t.Errorf("%s hangs: got error %v after %v, want errSilent after 30 to 41 s", call, r.Err, took)
 			}
 			if len(c.seen) != seen {
-				t.Errorf("%s hangs: %d images are remembered, %d before", call, len(c.seen), seen)
+				t.Errorf("%s hangs: got %d sightings, want %d", call, len(c.seen), seen)
 			}
-			w.did()
-			w.hang = map[string]bool{}
-			if r := c.Relieve(t.Context(), everything, w.atLeast(1000*mib)); r.Err != nil || !r.Enough {
-				t.Errorf("%s does not hang any more: %+v", call, r)
+			e.takeCalls()
+			e.hang = map[string]bool{}
+			if r := c.Free(t.Context(), everything, e.atLeast(1000*mib)); r.Err != nil || !r.Enough {
+				t.Errorf("%s responds again: got %+v", call, r)
 			}
 		})
 	}
 }
 
-func TestARuntimeThatIsDownEndsTheRelief(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b")
-		w.seenLongAgo(c)
-		w.fail["RemoveImage"] = cri.ErrUnavailable
-		if r := c.Relieve(t.Context(), everything, w.atLeast(1000*mib)); !errors.Is(r.Err, cri.ErrUnavailable) || strings.Contains(r.Err.Error(), "b") && strings.Contains(r.Err.Error(), "image b") {
-			t.Errorf("relief: %+v", r)
+func TestRelieve_EndsIfRuntimeIsUnavailable(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b")
+		e.ageImages(c)
+		e.fail["RemoveImage"] = cri.ErrUnavailable
+		if r := c.Free(t.Context(), everything, e.atLeast(1000*mib)); !errors.Is(r.Err, cri.ErrUnavailable) || strings.Contains(r.Err.Error(), "b") && strings.Contains(r.Err.Error(), "image b") {
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestADiskThatCanNotBeMeasuredRemovesNothing(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b")
-		w.seenLongAgo(c)
-		w.diskErr = errors.New("input/output error")
-		r := c.Relieve(t.Context(), everything, func() bool { return false })
-		w.expect()
-		if !errors.Is(r.Err, w.diskErr) || r.Enough || len(r.Ran) != 1 {
-			t.Errorf("relief: %+v", r)
+func TestRelieve_RemovesNothingWithoutMeasurement(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b")
+		e.ageImages(c)
+		e.diskErr = errors.New("input/output error")
+		r := c.Free(t.Context(), everything, func() bool { return false })
+		e.expect()
+		if !errors.Is(r.Err, e.diskErr) || r.Enough || len(r.Ran) != 1 {
+			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestAReliefEndsWithItsContext(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		c := w.collector(nil)
-		w.hold("a", "b")
-		w.lag = time.Hour
-		w.seenLongAgo(c)
+func TestRelieve_EndsWithContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *env) {
+		c := e.collector(nil)
+		e.addImages("a", "b")
+		e.lag = time.Hour
+		e.ageImages(c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		r := c.Relieve(ctx, onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage a")
+		r := c.Free(ctx, onlyImages, e.atLeast(1000*mib))
+		e.expect("RemoveImage a")
 		if !errors.Is(r.Err, context.DeadlineExceeded) || r.Images != 1 || r.Enough {
-			t.Errorf("relief: %+v", r)
+			t.Errorf("got %+v", r)
 		}
 	})
 }

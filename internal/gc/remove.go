@@ -71,7 +71,7 @@ func (c *Collector) removeImage(ctx context.Context, img *cri.Image) (removed bo
 	if err != nil {
 		return false, fmt.Errorf("see whether image %s is still unused: %w", img.ID, err)
 	}
-	if used.hold(img) {
+	if used.contains(img) {
 		return false, nil
 	}
 	if err := c.do(ctx, c.runtime.RemoveImage, img.ID); err != nil {

@@ -37,13 +37,13 @@ func (c *Collector) containerRound(ctx context.Context) {
 		if err != nil && ends(ctx, err) {
 			return err
 		}
-		if _, _, lookErr := c.look(ctx); lookErr != nil {
-			c.log.Warn("Failed to examine images", "error", lookErr)
+		if _, _, listErr := c.listImages(ctx); listErr != nil {
+			c.log.Warn("Failed to examine images", "error", listErr)
 		}
 		return err
 	})
 	if c.failed(ctx, "containers", err) {
-		c.tell.Event("ContainerGCFailed", err.Error())
+		c.reporter.Event("ContainerGCFailed", err.Error())
 	}
 }
 
@@ -56,7 +56,7 @@ func (c *Collector) imageRound(ctx context.Context) {
 	}
 	if c.failed(ctx, "images", err) {
 		if c.failures++; c.failures > 1 {
-			c.tell.Event("ImageGCFailed", err.Error())
+			c.reporter.Event("ImageGCFailed", err.Error())
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (c *Collector) failed(ctx context.Context, what string, err error) bool {
 // collectOldAndFull removes images that were unused for too long, then unused ones if the file
 // system is too full.
 func (c *Collector) collectOldAndFull(ctx context.Context) error {
-	unused, now, err := c.look(ctx)
+	unused, now, err := c.listImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *Collector) collectOldAndFull(ctx context.Context) error {
 	old, rest := splitByAge(unused, c.seen, c.options.MaximumImageAge, now)
 	n, _, err := each(ctx, c.newSweep(never), old, &f, func(img *cri.Image) (bool, error) { return c.removeImage(ctx, img) })
 	if n > 0 {
-		c.tell.Collected(forAge, n)
+		c.reporter.Collected(forAge, n)
 	}
 	if err == nil && c.options.ImageHigh < 100 {
 		err = c.makeSpace(ctx, rest)
@@ -105,7 +105,7 @@ func (c *Collector) makeSpace(ctx context.Context, unused []cri.Image) error {
 	})
 	n, enough, err := s.collectImages(ctx, unused)
 	if n > 0 {
-		c.tell.Collected(forSpace, n)
+		c.reporter.Collected(forSpace, n)
 	}
 	if err != nil && ends(ctx, err) {
 		return err
@@ -121,20 +121,20 @@ func (c *Collector) makeSpace(ctx context.Context, unused []cri.Image) error {
 		return f.err()
 	}
 	if n > 0 {
-		c.tell.Freed(signals.UnusedImages, max(0, available-before))
+		c.reporter.Freed(signals.UnusedImages, max(0, available-before))
 	}
 	if available < goal {
-		f.add(c.tellFull(usedPercent(available, capacity), capacity, max(0, available-before)))
+		f.add(c.reportFull(usedPercent(available, capacity), capacity, max(0, available-before)))
 	}
 	return f.err()
 }
 
-// tellFull reports that unused images were not enough, as an event and as the error of the round.
-func (c *Collector) tellFull(percent int, capacity, freed int64) error {
+// reportFull reports that unused images were not enough, as an event and as the error of the round.
+func (c *Collector) reportFull(percent int, capacity, freed int64) error {
 	text := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
 		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 		"Investigate disk usage: images in use, logs, volumes and writable layers are left.",
 		percent, signals.Format(signals.Amount(capacity), signals.UnitBytes), freed)
-	c.tell.Event("FreeDiskSpaceFailed", text)
+	c.reporter.Event("FreeDiskSpaceFailed", text)
 	return errors.New(text)
 }

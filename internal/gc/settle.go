@@ -7,12 +7,12 @@ import (
 
 // Waits for freed space.
 const (
-	// patience bounds the total of the waits between removals in one Relieve call or round. A busy
+	// patience bounds the total of the waits between removals in one Free call or round. A busy
 	// containerd collects some seconds after the removal of a container; meanwhile the disk may
 	// fill further.
 	patience = 10 * time.Second
-	// atLast is the minimum wait after the last removal.
-	atLast = 3 * time.Second
+	// minFinalWait is the minimum wait after the last removal.
+	minFinalWait = 3 * time.Second
 	// quiet is the time without growth after which grown space counts as final.
 	quiet = time.Second
 	// pollEvery is the interval between measurements in a wait.
@@ -54,12 +54,12 @@ func (s *sweep) last(ctx context.Context) error {
 	if !s.pending {
 		return nil
 	}
-	_, err := s.await(ctx, s.from, 0, max(s.left, atLast))
+	_, err := s.await(ctx, s.from, 0, max(s.left, minFinalWait))
 	return err
 }
 
 // await returns true when enough space is available, or the removal shows.
-func (s *sweep) await(ctx context.Context, from, expected int64, most time.Duration) (shown bool, err error) {
+func (s *sweep) await(ctx context.Context, from, expected int64, maxWait time.Duration) (shown bool, err error) {
 	begun := time.Now()
 	defer func() { s.left -= time.Since(begun) }()
 	tick := time.NewTicker(pollEvery)
@@ -77,7 +77,7 @@ func (s *sweep) await(ctx context.Context, from, expected int64, most time.Durat
 		if r.note(available, now); r.shows(expected, now) {
 			return true, nil
 		}
-		if now.Sub(begun) >= most {
+		if now.Sub(begun) >= maxWait {
 			return false, nil
 		}
 		select {

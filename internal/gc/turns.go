@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// turns let one collection run at a time. Relieve has priority over periodic rounds.
+// turns let one collection run at a time. Free has priority over periodic rounds.
 type turns struct {
 	token chan struct{} // contains one value while no collection runs
 
 	mu      sync.Mutex
-	waiting int                     // waiting Relieve calls
+	waiting int                     // waiting Free calls
 	giveWay context.CancelCauseFunc // cancels the current round, nil without one
 }
 
-// errGaveWay ends a round in favour of Relieve.
-var errGaveWay = errors.New("the round gave way to a relief")
+// errGaveWay ends a round in favour of Free.
+var errGaveWay = errors.New("the round was interrupted by collection under pressure")
 
 func newTurns() *turns {
 	t := &turns{token: make(chan struct{}, 1)}
@@ -25,7 +25,7 @@ func newTurns() *turns {
 }
 
 // round runs a periodic round when it is its turn. The round's context ends with [errGaveWay] when
-// Relieve is called; the next round continues.
+// Free is called; the next round continues.
 func (t *turns) round(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -59,7 +59,7 @@ func NewAccess(review Review) *Access {
 // question is the digest of a token and a path: tokens are not stored.
 type question [sha256.Size]byte
 
-func ask(token, path string) question { return sha256.Sum256([]byte(path + "\x00" + token)) }
+func questionFor(token, path string) question { return sha256.Sum256([]byte(path + "\x00" + token)) }
 
 // grant is a review that allowed a request.
 type grant struct{ reviewed, tried time.Time }
@@ -76,7 +76,7 @@ func (a *Access) status(ctx context.Context, from netip.Prefix, token, path stri
 	if token == "" || a.review == nil {
 		return http.StatusUnauthorized
 	}
-	q := ask(token, path)
+	q := questionFor(token, path)
 	status, known, decided := a.recall(q, from, time.Now())
 	if decided {
 		return status

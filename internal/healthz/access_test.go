@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// reviewer is an API server that knows some tokens. It counts its reviews.
+// reviewer is an API server with some valid tokens. It counts its reviews.
 type reviewer struct {
 	mu      sync.Mutex
 	known   map[string]bool // tokens; true: may get everything
@@ -71,7 +71,7 @@ func TestAccess_GuardsMetricsAndDetails(t *testing.T) {
 	h := guarded(v)
 	guardedPaths := []string{"/metrics", "/explain?node=a", "/livez?verbose", "/readyz?exclude=loop", "/livez/loop", "/readyz/ping"}
 	for i, path := range guardedPaths {
-		for token, want := range map[string]int{"": http.StatusUnauthorized, "strange": http.StatusUnauthorized, "weak": http.StatusForbidden} {
+		for token, want := range map[string]int{"": http.StatusUnauthorized, "unknown": http.StatusUnauthorized, "weak": http.StatusForbidden} {
 			if status, text := request(h, path, token, fmt.Sprintf("10.0.%d.1", i)); status != want || text != refusals[want]+"\n" {
 				t.Errorf("%s with token %q: status %d, %q; want %d", path, token, status, text, want)
 			}
@@ -82,7 +82,7 @@ func TestAccess_GuardsMetricsAndDetails(t *testing.T) {
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
 		if status, text := request(h, path, "", "10.0.0.1"); status != http.StatusInternalServerError || text != path[1:]+" check failed\n" {
-			t.Errorf("%s without a token: status %d, %q: the reason is for those with a right", path, status, text)
+			t.Errorf("%s without a token: status %d, %q: the reason requires authorization", path, status, text)
 		}
 	}
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -112,7 +112,7 @@ func TestAccess_ReviewsOncePerMinute(t *testing.T) {
 	})
 }
 
-func TestAccess_GrantsHoldWhileTheServerIsAway(t *testing.T) {
+func TestAccess_GrantsOutliveAPIServerOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{known: map[string]bool{"good": true, "late": true}}
 		h := guarded(v)
@@ -122,14 +122,14 @@ func TestAccess_GrantsHoldWhileTheServerIsAway(t *testing.T) {
 			t.Errorf("a new token: status %d, want 503", status)
 		}
 		before, scrapes := v.count(), 0
-		for begun := time.Now(); time.Since(begun) < grantStale-time.Minute; scrapes++ {
+		for start := time.Now(); time.Since(start) < grantStale-time.Minute; scrapes++ {
 			if status, _ := request(h, "/metrics", "good", "10.0.0.1"); status != http.StatusOK {
-				t.Fatalf("a token with a grant, after %s: status %d", time.Since(begun), status)
+				t.Fatalf("a token with a grant, after %s: status %d", time.Since(start), status)
 			}
 			<-time.After(time.Second)
 		}
-		if asked := v.count() - before; asked > int(grantStale/grantRetry) {
-			t.Errorf("%d attempts for %d requests, want one in %s", asked, scrapes, grantRetry)
+		if attempts := v.count() - before; attempts > int(grantStale/grantRetry) {
+			t.Errorf("%d attempts for %d requests, want one in %s", attempts, scrapes, grantRetry)
 		}
 		<-time.After(2 * time.Minute)
 		if status, _ := request(h, "/metrics", "good", "10.0.0.1"); status != http.StatusServiceUnavailable {
@@ -139,7 +139,7 @@ func TestAccess_GrantsHoldWhileTheServerIsAway(t *testing.T) {
 }
 
 // TestAccess_RandomTokensDoNotAmplify: requests with new tokens cost the API server a bounded
-// number of reviews, and do not affect the holder of a grant.
+// number of reviews, and do not affect a client with a grant.
 func TestAccess_RandomTokensDoNotAmplify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{known: map[string]bool{"good": true}}
@@ -150,7 +150,7 @@ func TestAccess_RandomTokensDoNotAmplify(t *testing.T) {
 			for i := range 200 {
 				from := fmt.Sprintf("10.0.%d.%d", i%4, i%50)
 				if status, _ := request(h, "/metrics", fmt.Sprintf("%d-%d", second, i), from); status != http.StatusUnauthorized && status != http.StatusTooManyRequests {
-					t.Fatalf("a made-up token: status %d", status)
+					t.Fatalf("an invalid token: status %d", status)
 				}
 			}
 			if status, _ := request(h, "/metrics", "good", "10.1.0.1"); status != http.StatusOK {
@@ -164,9 +164,9 @@ func TestAccess_RandomTokensDoNotAmplify(t *testing.T) {
 	})
 }
 
-// TestAccess_OneSourceLeavesReviewsForOthers: an address above its share uses nothing of the
+// TestAccess_LimitsReviewsPerSource: an address above its share uses nothing of the
 // others' share.
-func TestAccess_OneSourceLeavesReviewsForOthers(t *testing.T) {
+func TestAccess_LimitsReviewsPerSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{known: map[string]bool{"good": true}}
 		h := guarded(v)
@@ -182,13 +182,13 @@ func TestAccess_OneSourceLeavesReviewsForOthers(t *testing.T) {
 	})
 }
 
-// TestAccess_HangingServerHoldsNoRequests: the number of concurrent reviews and the duration of
+// TestAccess_BoundsHangingReviews: the number of concurrent reviews and the duration of
 // each are bounded.
-func TestAccess_HangingServerHoldsNoRequests(t *testing.T) {
+func TestAccess_BoundsHangingReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{hang: true}
 		h := guarded(v)
-		begun := time.Now()
+		start := time.Now()
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got := map[int]int{}
@@ -201,8 +201,8 @@ func TestAccess_HangingServerHoldsNoRequests(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(begun); took > reviewWait {
-			t.Errorf("the last answer took %s", took)
+		if took := time.Since(start); took > reviewWait {
+			t.Errorf("the last response took %s", took)
 		}
 		if v.count() != maxReviewing || got[http.StatusServiceUnavailable] != maxReviewing || got[http.StatusTooManyRequests] != 50-maxReviewing {
 			t.Errorf("%d reviews; by status %v", v.count(), got)
@@ -242,7 +242,7 @@ func TestAccess_WithoutReviewRefuses(t *testing.T) {
 	}
 }
 
-func TestTable_DropsWhatWasNotUsedForLongest(t *testing.T) {
+func TestTable_EvictsLeastRecentlyUsed(t *testing.T) {
 	now := time.Unix(0, 0)
 	table := table[int, int]{max: 3}
 	for i := range 3 {
@@ -251,6 +251,6 @@ func TestTable_DropsWhatWasNotUsedForLongest(t *testing.T) {
 	table.get(0, now.Add(10))
 	table.put(3, 3, now.Add(11))
 	if table.get(1, now) != nil || table.get(0, now) == nil || table.get(3, now) == nil {
-		t.Errorf("left: %v", table.entries)
+		t.Errorf("remaining entries: %v", table.entries)
 	}
 }

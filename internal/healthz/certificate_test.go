@@ -43,22 +43,22 @@ func TestTLS_ReadsRenewedFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		serves := func(what string, want []byte) {
+		check := func(what string, want []byte) {
 			t.Helper()
 			got, err := config.GetCertificate(&tls.ClientHelloInfo{})
 			if err != nil || !bytes.Equal(got.Certificate[0], want) {
-				t.Errorf("%s: another certificate, %v", what, err)
+				t.Errorf("%s: wrong certificate, or error %v", what, err)
 			}
 		}
-		serves("at first", first)
+		check("at first", first)
 		if err := os.Remove(keyFile); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(certificatePeriod)
-		serves("without a key", first)
+		check("without a key", first)
 		second := issue(t, certFile, keyFile)
-		serves("at once", first)
+		check("at once", first)
 		<-time.After(certificatePeriod)
-		serves("a minute after the renewal", second)
+		check("a minute after the renewal", second)
 	})
 }

@@ -44,9 +44,9 @@ func serving(t *testing.T, a healthz.Addresses, live *atomic.Bool, review health
 	return at
 }
 
-// TestEndpoints_NeedATokenBeyondLoopback: loopback serves everything without a token. Other
+// TestEndpoints_RequireTokenBeyondLoopback: loopback serves everything without a token. Other
 // addresses use HTTPS, and serve metrics to authorised clients only.
-func TestEndpoints_NeedATokenBeyondLoopback(t *testing.T) {
+func TestEndpoints_RequireTokenBeyondLoopback(t *testing.T) {
 	var live atomic.Bool
 	live.Store(true)
 	known := func(_ context.Context, token, path string) (bool, bool, error) {

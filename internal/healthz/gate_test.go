@@ -22,8 +22,8 @@ import (
 // descriptors of a test.
 const attackers = 2000
 
-// reopened is the number of them that are opened again per second: enough to hold the server at its
-// limits, and few enough for a slow machine.
+// reopened is the number of them that are opened again per second: enough for the server to stay at
+// its limits, and few enough for a slow machine.
 const reopened = 200
 
 // Maximum times for the response to a request. Probes use the socket. Over TCP, a server with
@@ -34,9 +34,9 @@ const (
 	maxRequest = 30 * time.Second
 )
 
-// TestServer_ProbesAnswerBesideHangingConnections attacks the TCP listener with connections that
+// TestServer_AnswersProbesBesideHangingConnections attacks the TCP listener with connections that
 // send nothing, or a byte per second. They are opened again after the server has closed them.
-func TestServer_ProbesAnswerBesideHangingConnections(t *testing.T) {
+func TestServer_AnswersProbesBesideHangingConnections(t *testing.T) {
 	for _, sends := range []string{"silent", "slow"} {
 		for _, sources := range []int{1, 50} {
 			t.Run(fmt.Sprintf("%s, %d sources", sends, sources), func(t *testing.T) {
@@ -75,7 +75,7 @@ func servedOnSocket(t *testing.T) (path string) {
 	return path
 }
 
-// attack holds connections to an address until the test ends. It returns after each has been opened
+// attack opens connections to an address until the test ends. It returns after each has been opened
 // once.
 func attack(t *testing.T, address string, slow bool, sources int) {
 	t.Helper()
@@ -89,9 +89,9 @@ func attack(t *testing.T, address string, slow bool, sources int) {
 	opened.Add(workers)
 	for w := range workers {
 		all.Go(func() {
-			a := &attacker{address: address, source: net.IPv4(127, 0, 0, byte(1+w%sources)), slow: slow, held: make([]net.Conn, attackers/workers)}
+			a := &attacker{address: address, source: net.IPv4(127, 0, 0, byte(1+w%sources)), slow: slow, conns: make([]net.Conn, attackers/workers)}
 			defer a.close()
-			if err := a.round(ctx, len(a.held)); err != nil {
+			if err := a.round(ctx, len(a.conns)); err != nil {
 				t.Errorf("the attack is not complete: %v: raise ulimit -n to 4096 at least", err)
 			}
 			opened.Done()
@@ -110,31 +110,31 @@ func attack(t *testing.T, address string, slow bool, sources int) {
 	opened.Wait()
 }
 
-// attacker holds some of the connections, from one address.
+// attacker owns some of the connections, from one address.
 type attacker struct {
 	address string
 	source  net.IP
 	slow    bool
-	held    []net.Conn // nil: closed already
+	conns   []net.Conn // nil: closed already
 }
 
 // round sends a byte on each connection if the attack is slow, and opens at most some that are
 // closed. A connection closed during its opening counts as opened.
-func (a *attacker) round(ctx context.Context, most int) error {
+func (a *attacker) round(ctx context.Context, limit int) error {
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: a.source}}
-	for i, c := range a.held {
+	for i, c := range a.conns {
 		if c != nil && a.alive(c) {
 			continue
 		}
 		if c != nil {
 			c.Close()
 		}
-		if a.held[i] = nil; most == 0 {
+		if a.conns[i] = nil; limit == 0 {
 			continue
 		}
-		most--
+		limit--
 		c, err := from.DialContext(ctx, "tcp", a.address)
-		if a.held[i] = c; errors.Is(err, syscall.ECONNRESET) {
+		if a.conns[i] = c; errors.Is(err, syscall.ECONNRESET) {
 			continue
 		}
 		if err != nil {
@@ -160,7 +160,7 @@ func (a *attacker) alive(c net.Conn) bool {
 }
 
 func (a *attacker) close() {
-	for _, c := range a.held {
+	for _, c := range a.conns {
 		if c != nil {
 			c.Close()
 		}
@@ -170,8 +170,8 @@ func (a *attacker) close() {
 // probe sends requests for 3 s or more on the socket, and over TCP from an address of its own.
 func probe(t *testing.T, address, socket string) {
 	t.Helper()
-	own := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, 1)}}).DialContext}
-	client := &http.Client{Transport: own}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, 1)}}).DialContext}
+	client := &http.Client{Transport: transport}
 	pace := time.NewTicker(100 * time.Millisecond)
 	defer pace.Stop()
 	var bySocket, byTCP time.Duration
@@ -202,24 +202,24 @@ func probe(t *testing.T, address, socket string) {
 	t.Logf("the slowest of 60 probes took %s, of 60 requests over TCP %s", bySocket, byTCP)
 }
 
-func measured(t *testing.T, way string, longest time.Duration, ask func(context.Context) (int, error)) time.Duration {
+func measured(t *testing.T, way string, timeout time.Duration, request func(context.Context) (int, error)) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	begun := time.Now()
-	if status, err := ask(ctx); err != nil || status != http.StatusOK {
-		t.Errorf("a request by %s: status %d, %v", way, status, err)
+	if status, err := request(ctx); err != nil || status != http.StatusOK {
+		t.Errorf("request over %s: status %d, %v", way, status, err)
 	}
 	return time.Since(begun)
 }
 
-// TestServer_RequestUnderWayOutlivesNewConnections: connections without a request are closed before
+// TestServer_ActiveRequestOutlivesNewConnections: connections without a request are closed before
 // those with one.
-func TestServer_RequestUnderWayOutlivesNewConnections(t *testing.T) {
+func TestServer_ActiveRequestOutlivesNewConnections(t *testing.T) {
 	t.Parallel()
-	asked, finish := make(chan struct{}), make(chan struct{})
+	started, finish := make(chan struct{}), make(chan struct{})
 	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(asked)
+		close(started)
 		<-finish
 		fmt.Fprint(w, "whole")
 	}))
@@ -229,23 +229,23 @@ func TestServer_RequestUnderWayOutlivesNewConnections(t *testing.T) {
 			t.Errorf("status %d, %q", status, text)
 		}
 	})
-	<-asked
-	var held []net.Conn
+	<-started
+	var conns []net.Conn
 	for range 3 * healthz.TCPLimits.Total {
-		held = append(held, slow(t, address))
+		conns = append(conns, slow(t, address))
 	}
 	if status, text := get(t, client(t), "http://"+address+"/livez"); status != http.StatusOK || text != "ok" {
-		t.Errorf("beside %d slow clients: status %d, %q", len(held), status, text)
+		t.Errorf("beside %d slow clients: status %d, %q", len(conns), status, text)
 	}
 	close(finish)
 	all.Wait()
 	// The first connections were closed in favour of later ones.
-	if err := held[0].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conns[0].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := held[0].Read(make([]byte, 1)); err == nil {
-		t.Error("the server answers a request that never ended")
+	if _, err := conns[0].Read(make([]byte, 1)); err == nil {
+		t.Error("the server answered an incomplete request")
 	} else if failed, is := err.(net.Error); is && failed.Timeout() {
-		t.Error("the oldest connection is still held")
+		t.Error("the oldest connection is still open")
 	}
 }

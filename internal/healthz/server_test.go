@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// served runs a server on a port of its own until the test ends. stop ends it before, and returns
+// served runs a server on a port of its own until the test ends. stop ends it earlier and returns
 // the result of Run.
 func served(t *testing.T, metrics http.Handler) (address string, stop func() error) {
 	t.Helper()
@@ -84,19 +84,19 @@ func TestServer_EndsSlowRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
-		t.Error("a slow client is still held")
+		t.Error("the connection of a slow client is still open")
 	}
 }
 
-// TestAClientThatTakesNoAnswer requests a large response and reads nothing.
-func TestAClientThatTakesNoAnswer(t *testing.T) {
+// TestServer_EndsUnreadResponses requests a large response and reads nothing.
+func TestServer_EndsUnreadResponses(t *testing.T) {
 	t.Parallel()
-	gaveUp := make(chan error, 1)
+	writeFailed := make(chan error, 1)
 	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 1<<20)
 		for {
 			if _, err := w.Write(chunk); err != nil {
-				gaveUp <- err
+				writeFailed <- err
 				return
 			}
 		}
@@ -110,13 +110,13 @@ func TestAClientThatTakesNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-gaveUp:
+	case <-writeFailed:
 	case <-time.After(30 * time.Second):
 		t.Error("the server still writes to a client that reads nothing")
 	}
 }
 
-func TestLargeHeadersAreRefused(t *testing.T) {
+func TestServer_RefusesLargeHeaders(t *testing.T) {
 	t.Parallel()
 	address, _ := served(t, http.NotFoundHandler())
 	request, err := http.NewRequest(http.MethodGet, "http://"+address+"/livez", nil)
@@ -134,7 +134,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestServer_ServesConcurrentClients(t *testing.T) {
 	t.Parallel()
 	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") }))
 	var all sync.WaitGroup
@@ -156,21 +156,21 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestAnswersUnderWayAreFinished(t *testing.T) {
+func TestServer_FinishesResponsesOnShutdown(t *testing.T) {
 	t.Parallel()
-	asked, finish := make(chan struct{}), make(chan struct{})
+	started, finish := make(chan struct{}), make(chan struct{})
 	address, stop := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(asked)
+		close(started)
 		<-finish
 		fmt.Fprint(w, "whole")
 	}))
 	var all sync.WaitGroup
 	all.Go(func() {
 		if status, text := get(t, client(t), "http://"+address+"/metrics"); status != http.StatusOK || text != "whole" {
-			t.Errorf("status %d, %q: the answer was cut", status, text)
+			t.Errorf("status %d, %q: the response was truncated", status, text)
 		}
 	})
-	<-asked
+	<-started
 	all.Go(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -194,12 +194,12 @@ func untilRefused(t *testing.T, address string) {
 	t.Error("the server still listens")
 }
 
-func TestAnAnswerThatDoesNotEndIsNotWaitedFor(t *testing.T) {
+func TestServer_BoundsShutdown(t *testing.T) {
 	t.Parallel()
-	asked, finish := make(chan struct{}), make(chan struct{})
+	started, finish := make(chan struct{}), make(chan struct{})
 	defer close(finish)
 	address, stop := served(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(asked)
+		close(started)
 		<-finish
 	}))
 	c, err := net.Dial("tcp", address)
@@ -210,17 +210,17 @@ func TestAnAnswerThatDoesNotEndIsNotWaitedFor(t *testing.T) {
 	if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-asked
-	begun := time.Now()
+	<-started
+	start := time.Now()
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("the end took %s", took)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the shutdown took %s", took)
 	}
 }
 
-func TestAListenerThatBreaksIsAnError(t *testing.T) {
+func TestServer_ReportsBrokenListener(t *testing.T) {
 	t.Parallel()
 	l, err := healthz.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -233,14 +233,14 @@ func TestAListenerThatBreaksIsAnError(t *testing.T) {
 	}
 }
 
-func TestAddressesThatCanNotBe(t *testing.T) {
+func TestListen_RejectsInvalidAddresses(t *testing.T) {
 	t.Parallel()
-	taken, err := healthz.Listen(t.Context(), "127.0.0.1:0")
+	inUse, err := healthz.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
-	for _, address := range []string{"", "10350", "127.0.0.1", "localhost:10350", ":10350", "127.0.0.1:port", taken.Addr().String()} {
+	defer inUse.Close()
+	for _, address := range []string{"", "10350", "127.0.0.1", "localhost:10350", ":10350", "127.0.0.1:port", inUse.Addr().String()} {
 		l, err := healthz.Listen(t.Context(), address)
 		if err == nil {
 			l.Close()
@@ -248,7 +248,7 @@ func TestAddressesThatCanNotBe(t *testing.T) {
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), "serve endpoints") || !strings.Contains(err.Error(), "give") {
-			t.Errorf("%q: %v: does not say what was attempted and what to do", address, err)
+			t.Errorf("%q: %v: does not name the attempt and the remedy", address, err)
 		}
 	}
 }

@@ -73,16 +73,16 @@ func Get(ctx context.Context, socket, path string) (status int, text string, err
 		}}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://plimsoll"+path, nil)
 	if err != nil {
-		return 0, "", fmt.Errorf("ask %s for %s: %w", socket, path, err)
+		return 0, "", fmt.Errorf("request %s from %s: %w", path, socket, err)
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return 0, "", fmt.Errorf("ask %s: %w", socket, err)
+		return 0, "", fmt.Errorf("request %s from %s: %w", path, socket, err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return 0, "", fmt.Errorf("read the answer of %s: %w", socket, err)
+		return 0, "", fmt.Errorf("request %s from %s: %w", path, socket, err)
 	}
 	return answer.StatusCode, string(body), nil
 }

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-func TestListenSocket_OnlyItsUserConnects(t *testing.T) {
+func TestListenSocket_RestrictsToOwnUser(t *testing.T) {
 	path := servedOnSocket(t)
 	there, err := os.Stat(path)
 	if err != nil {
@@ -28,14 +28,14 @@ func TestListenSocket_OnlyItsUserConnects(t *testing.T) {
 	}
 }
 
-func TestListenSocket_ReplacesWhatAKilledProcessLeft(t *testing.T) {
+func TestListenSocket_ReplacesStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "health.sock")
 	first, err := healthz.ListenSocket(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := healthz.ListenSocket(t.Context(), path); err == nil {
-		t.Error("the socket of a process that lives was replaced")
+		t.Error("the socket of a running process was replaced")
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false) // as after SIGKILL
 	first.Close()
@@ -48,7 +48,7 @@ func TestListenSocket_ReplacesWhatAKilledProcessLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := healthz.ListenSocket(t.Context(), path); err == nil {
-		t.Error("a file that is no socket was replaced")
+		t.Error("a regular file was replaced")
 	}
 }
 
@@ -73,16 +73,16 @@ func TestTLS_SelfSignedServes(t *testing.T) {
 		t.Errorf("HTTP: status %d, want 400", status)
 	}
 	for range 2 * healthz.TCPLimits.Total { // clients that never start the handshake
-		held, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
+		silent, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { held.Close() })
+		t.Cleanup(func() { silent.Close() })
 	}
 	if status, _ := get(t, c, "https://"+l.Addr().String()+"/readyz"); status != http.StatusOK {
 		t.Errorf("beside silent connections: status %d", status)
 	}
 	if _, err := healthz.TLS(filepath.Join(t.TempDir(), "none.crt"), "none.key", slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("files that are not there are no error")
+		t.Error("missing files are no error")
 	}
 }

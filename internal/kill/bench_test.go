@@ -13,8 +13,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// stage is the environment of a benchmark: a fresh pod for each kill.
-type stage struct {
+// benchEnv is the environment of a benchmark: a fresh pod for each kill.
+type benchEnv struct {
 	*testing.B
 	node   *sandbox.Node
 	killer *Killer
@@ -22,17 +22,17 @@ type stage struct {
 	pods   int
 }
 
-func newStage(b *testing.B) *stage {
+func newBenchEnv(b *testing.B) *benchEnv {
 	b.Helper()
 	sandbox.Need(b)
 	tree, err := cgroup.Detect("/sys/fs/cgroup")
 	if err != nil {
 		b.Fatal(err)
 	}
-	return newStageIn(b, tree)
+	return newBenchEnvIn(b, tree)
 }
 
-func newStageIn(b *testing.B, tree cgroup.Hierarchy) *stage {
+func newBenchEnvIn(b *testing.B, tree cgroup.Hierarchy) *benchEnv {
 	b.Helper()
 	node := sandbox.Make(b, "bench", 1<<30)
 	killer, err := New(tree)
@@ -40,37 +40,37 @@ func newStageIn(b *testing.B, tree cgroup.Hierarchy) *stage {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = killer.Close() })
-	return &stage{B: b, node: node, killer: killer, tree: tree}
+	return &benchEnv{B: b, node: node, killer: killer, tree: tree}
 }
 
 // victim starts a pod of one hog per container that has executed the orders.
-func (s *stage) victim(containers int, orders ...string) (*sandbox.Pod, Target) {
-	s.Helper()
-	s.pods++
-	uid := fmt.Sprintf("bench-%d", s.pods)
+func (e *benchEnv) victim(containers int, orders ...string) (*sandbox.Pod, Target) {
+	e.Helper()
+	e.pods++
+	uid := fmt.Sprintf("bench-%d", e.pods)
 	names := make([]string, containers)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%d", i)
 	}
-	p, err := s.node.AddPod(uid, sandbox.Burstable, names...)
+	p, err := e.node.AddPod(uid, sandbox.Burstable, names...)
 	if err != nil {
-		s.Fatal(err)
+		e.Fatal(err)
 	}
 	for _, name := range names {
-		h, err := s.node.StartHog(s.Context(), p, name)
+		h, err := e.node.StartHog(e.Context(), p, name)
 		if err != nil {
-			s.Fatal(err)
+			e.Fatal(err)
 		}
-		s.Cleanup(func() { _ = h.Close() })
+		e.Cleanup(func() { _ = h.Close() })
 		for _, order := range orders {
-			if _, err := h.Do(s.Context(), order); err != nil {
-				s.Fatal(err)
+			if _, err := h.Do(e.Context(), order); err != nil {
+				e.Fatal(err)
 			}
 		}
 	}
-	info, err := os.Lstat(s.tree.Dir("memory", p.Path()))
+	info, err := os.Lstat(e.tree.Dir("memory", p.Path()))
 	if err != nil {
-		s.Fatal(err)
+		e.Fatal(err)
 	}
 	return p, Target{UID: uid, Path: p.Path(), Inode: info.Sys().(*syscall.Stat_t).Ino}
 }
@@ -80,14 +80,14 @@ func (s *stage) victim(containers int, orders ...string) (*sandbox.Pod, Target) 
 func BenchmarkImmediate(b *testing.B) {
 	for _, containers := range []int{1, 2, 5} {
 		b.Run(fmt.Sprintf("processes=%d", containers), func(b *testing.B) {
-			s := newStage(b)
+			e := newBenchEnv(b)
 			b.ReportAllocs()
 			var toSignal []time.Duration
 			for b.Loop() {
 				b.StopTimer()
-				_, target := s.victim(containers)
+				_, target := e.victim(containers)
 				b.StartTimer()
-				result, err := s.killer.Immediate(b.Context(), target)
+				result, err := e.killer.Immediate(b.Context(), target)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -100,19 +100,19 @@ func BenchmarkImmediate(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideASandbox kills a container with a spared sandbox, as every pod of a runtime has
+// BenchmarkBesideASandbox kills a container beside a spared sandbox: every pod of a runtime has
 // one.
 func BenchmarkBesideASandbox(b *testing.B) {
 	for name, tree := range trees(b) {
 		b.Run(name, func(b *testing.B) {
-			s := newStageIn(b, tree)
+			e := newBenchEnvIn(b, tree)
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()
-				_, target := s.victim(2)
-				target.Spare = []string{"c0"}
+				_, target := e.victim(2)
+				target.Exclude = []string{"c0"}
 				b.StartTimer()
-				if _, err := s.killer.Immediate(b.Context(), target); err != nil {
+				if _, err := e.killer.Immediate(b.Context(), target); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -127,22 +127,22 @@ func BenchmarkMemoryFreed(b *testing.B) {
 	for _, busy := range []bool{false, true} {
 		for _, release := range []bool{true, false} {
 			b.Run(fmt.Sprintf("busy=%v/mrelease=%v", busy, release), func(b *testing.B) {
-				s := newStage(b)
-				s.killer.released = release
+				e := newBenchEnv(b)
+				e.killer.released = release
 				if busy {
-					s.spin()
+					e.spin()
 				}
 				var freed, signalled []time.Duration
 				for b.Loop() {
 					b.StopTimer()
-					p, target := s.victim(1, "fill 300MiB")
+					p, target := e.victim(1, "fill 300MiB")
 					b.StartTimer()
 					begin := time.Now()
-					result, err := s.killer.Immediate(b.Context(), target)
+					result, err := e.killer.Immediate(b.Context(), target)
 					if err != nil {
 						b.Fatal(err)
 					}
-					s.awaitFreed(p)
+					e.awaitFreed(p)
 					freed = append(freed, time.Since(begin))
 					signalled = append(signalled, result.ToSignal)
 				}
@@ -155,12 +155,12 @@ func BenchmarkMemoryFreed(b *testing.B) {
 	}
 }
 
-func (s *stage) awaitFreed(p *sandbox.Pod) {
-	s.Helper()
+func (e *benchEnv) awaitFreed(p *sandbox.Pod) {
+	e.Helper()
 	for {
 		used, err := p.Usage()
 		if err != nil {
-			s.Fatal(err)
+			e.Fatal(err)
 		}
 		if used < 30<<20 {
 			return
@@ -169,20 +169,20 @@ func (s *stage) awaitFreed(p *sandbox.Pod) {
 }
 
 // spin occupies every CPU with busy loops.
-func (s *stage) spin() {
-	s.Helper()
-	p, err := s.node.AddPod("spinners", sandbox.Burstable, "main")
+func (e *benchEnv) spin() {
+	e.Helper()
+	p, err := e.node.AddPod("spinners", sandbox.Burstable, "main")
 	if err != nil {
-		s.Fatal(err)
+		e.Fatal(err)
 	}
 	for range 2 * runtime.NumCPU() {
-		h, err := s.node.StartHog(s.Context(), p, "main")
+		h, err := e.node.StartHog(e.Context(), p, "main")
 		if err != nil {
-			s.Fatal(err)
+			e.Fatal(err)
 		}
-		s.Cleanup(func() { _ = h.Close() })
+		e.Cleanup(func() { _ = h.Close() })
 		if err := h.Send("spin for 1h"); err != nil {
-			s.Fatal(err)
+			e.Fatal(err)
 		}
 	}
 }

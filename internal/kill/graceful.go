@@ -9,20 +9,20 @@ import (
 )
 
 // Graceful sends SIGTERM to every process of the pod, waits up to the grace period for them to end,
-// and then does the same as [Killer.Immediate]. It does so immediately when hurry is closed, or if
+// and then does the same as [Killer.Immediate]. It does so immediately when escalate is closed, or if
 // no process can receive SIGTERM. Processes that start meanwhile, such as shutdown handlers,
 // receive no SIGTERM. A frozen pod stays frozen until it is killed.
 //
 // When ctx ends within the grace period, no process is killed. Returns the errors of Immediate.
-func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hurry <-chan struct{}) (Result, error) {
+func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, escalate <-chan struct{}) (Result, error) {
 	a, err := k.begin(k.patient, t)
 	if err != nil {
 		return Result{}, err
 	}
 	defer a.end()
 	a.wakeable = true
-	defer a.wakeOn(ctx, hurry)()
-	ended, err := a.terminate(ctx, grace, hurry)
+	defer a.wakeOn(ctx, escalate)()
+	ended, err := a.terminate(ctx, grace, escalate)
 	if ended || err != nil {
 		return a.result, err
 	}
@@ -66,7 +66,7 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 }
 
 // terminate sends SIGTERM and waits. It returns ended if no process remains.
-func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ended bool, err error) {
+func (a *attempt) terminate(ctx context.Context, grace time.Duration, escalate <-chan struct{}) (ended bool, err error) {
 	until, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	for asked := false; ; asked = true {
@@ -83,7 +83,7 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-ch
 		switch {
 		case ctx.Err() != nil:
 			return false, a.timeout(ctx)
-		case until.Err() != nil, closed(hurry), len(a.w.pids) == 0 && !a.k.mounts.blind:
+		case until.Err() != nil, closed(escalate), len(a.w.pids) == 0 && !a.k.mounts.blind:
 			return false, nil
 		case asked:
 			_, err = a.openPidfds(a.w.pids)
@@ -100,8 +100,8 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-ch
 	}
 }
 
-// wakeOn ends the current wait when ctx ends or hurry is closed. The returned function stops that.
-func (a *attempt) wakeOn(ctx context.Context, hurry <-chan struct{}) (stop func()) {
+// wakeOn ends the current wait when ctx ends or escalate is closed. The returned function stops that.
+func (a *attempt) wakeOn(ctx context.Context, escalate <-chan struct{}) (stop func()) {
 	var count [8]byte
 	_, _ = unix.Read(a.w.wake, count[:]) // from an earlier kill
 	stopped, finished := make(chan struct{}), make(chan struct{})
@@ -109,7 +109,7 @@ func (a *attempt) wakeOn(ctx context.Context, hurry <-chan struct{}) (stop func(
 		defer close(finished)
 		select {
 		case <-ctx.Done():
-		case <-hurry:
+		case <-escalate:
 		case <-stopped:
 			return
 		}

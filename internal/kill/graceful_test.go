@@ -8,131 +8,131 @@ import (
 	"time"
 )
 
-func TestGracefulEndsWithinGrace(t *testing.T) {
-	onEach(t, func(r *rig) {
-		a, b := r.hog(r.pod, "main"), r.hog(r.pod, "side", "term after 50ms")
+func TestGraceful_EndsWithinGracePeriod(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		a, b := e.hog(e.pod, "main"), e.hog(e.pod, "side", "term after 50ms")
 		begin := time.Now()
-		result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), time.Hour, nil)
+		result, err := e.killer.Graceful(e.within(patience), e.target(e.pod.Path()), time.Hour, nil)
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
-		r.mustBeEmpty(result)
-		r.killedBy(a, syscall.SIGTERM)
+		e.mustBeEmpty(result)
+		e.killedBy(a, syscall.SIGTERM)
 		<-b.Process.Done()
 		if !b.Process.State().Success() || result.Signalled != 2 || result.Rounds != 0 {
-			r.Errorf("%+v, %v: want 2 signalled and the handler's own end", result, b.Process.State())
+			e.Errorf("got %+v, %v, want 2 signalled and an exit by the handler", result, b.Process.State())
 		}
 		if took := time.Since(begin); took < 50*time.Millisecond {
-			r.Errorf("took %v", took)
+			e.Errorf("got an end after %v, want at least 50ms", took)
 		}
 	})
 }
 
-func TestGracefulKillsAfterGrace(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main", "term ignore")
-		result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), 200*time.Millisecond, nil)
+func TestGraceful_KillsAfterGracePeriod(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main", "term ignore")
+		result, err := e.killer.Graceful(e.within(patience), e.target(e.pod.Path()), 200*time.Millisecond, nil)
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
-		r.mustBeEmpty(result)
-		r.killedBy(h, syscall.SIGKILL)
+		e.mustBeEmpty(result)
+		e.killedBy(h, syscall.SIGKILL)
 		if result.ToSignal < 200*time.Millisecond || result.Signalled != 1 {
-			r.Errorf("%+v, want SIGKILL after 200ms", result)
+			e.Errorf("got %+v, want SIGKILL after 200ms", result)
 		}
 	})
 }
 
-func TestGracefulHurries(t *testing.T) {
+func TestGraceful_KillsOnEscalation(t *testing.T) {
 	for name, early := range map[string]bool{"from the start": true, "meanwhile": false} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(r *rig) {
-				h := r.hog(r.pod, "main", "term ignore")
-				hurry := make(chan struct{})
+			onEachTree(t, func(e *env) {
+				h := e.hog(e.pod, "main", "term ignore")
+				escalate := make(chan struct{})
 				if early {
-					close(hurry)
+					close(escalate)
 				} else {
-					timer := time.AfterFunc(50*time.Millisecond, func() { close(hurry) })
+					timer := time.AfterFunc(50*time.Millisecond, func() { close(escalate) })
 					defer timer.Stop()
 				}
-				result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), time.Hour, hurry)
+				result, err := e.killer.Graceful(e.within(patience), e.target(e.pod.Path()), time.Hour, escalate)
 				if err != nil {
-					r.Fatal(err)
+					e.Fatal(err)
 				}
-				r.mustBeEmpty(result)
-				r.killedBy(h, syscall.SIGKILL)
+				e.mustBeEmpty(result)
+				e.killedBy(h, syscall.SIGKILL)
 			})
 		})
 	}
 }
 
-func TestGracefulKillsNobodyWhenCalledOff(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main", "term ignore")
-		ctx, cancel := context.WithCancel(r.Context())
+func TestGraceful_SendsNoSIGKILLWhenCancelled(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main", "term ignore")
+		ctx, cancel := context.WithCancel(e.Context())
 		timer := time.AfterFunc(50*time.Millisecond, cancel)
 		defer timer.Stop()
-		_, err := r.killer.Graceful(ctx, r.target(r.pod.Path()), time.Hour, nil)
+		_, err := e.killer.Graceful(ctx, e.target(e.pod.Path()), time.Hour, nil)
 		if !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
-			r.Errorf("error %v, want %v", err, ErrTimeout)
+			e.Errorf("got error %v, want %v", err, ErrTimeout)
 		}
 		if !h.Process.Alive() {
-			r.Error("killed though it was called off")
+			e.Error("the process was killed after the cancellation")
 		}
 	})
 }
 
 // A slow soft eviction does not delay a hard one.
-func TestImmediateBesideGraceful(t *testing.T) {
-	onEach(t, func(r *rig) {
-		patient := r.hog(r.pod, "main", "term ignore")
-		hurry, finished := make(chan struct{}), make(chan error, 1)
-		mine := r.target(r.pod.Path())
+func TestImmediate_RunsBesideGraceful(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		patient := e.hog(e.pod, "main", "term ignore")
+		escalate, finished := make(chan struct{}), make(chan error, 1)
+		mine := e.target(e.pod.Path())
 		go func() {
-			_, err := r.killer.Graceful(r.Context(), mine, time.Hour, hurry)
+			_, err := e.killer.Graceful(e.Context(), mine, time.Hour, escalate)
 			finished <- err
 		}()
-		for !r.killer.patient.busy.Load() { // until it has begun
+		for !e.killer.patient.busy.Load() { // until it has begun
 		}
-		if _, err := r.killer.Graceful(r.Context(), mine, 0, nil); !errors.Is(err, ErrBusy) {
-			r.Errorf("a second graceful kill: %v, want %v", err, ErrBusy)
+		if _, err := e.killer.Graceful(e.Context(), mine, 0, nil); !errors.Is(err, ErrBusy) {
+			e.Errorf("second graceful kill: got error %v, want %v", err, ErrBusy)
 		}
-		other := addPod(r.T, r.node, "other")
-		h := r.hog(other, "main")
-		target := r.target(other.Path())
+		other := addPod(e.T, e.node, "other")
+		h := e.hog(other, "main")
+		target := e.target(other.Path())
 		target.UID = "other"
-		if _, err := r.killer.Immediate(r.within(patience), target); err != nil {
-			r.Error(err)
+		if _, err := e.killer.Immediate(e.within(patience), target); err != nil {
+			e.Error(err)
 		}
-		r.killedBy(h, syscall.SIGKILL)
+		e.killedBy(h, syscall.SIGKILL)
 		if !patient.Process.Alive() {
-			r.Error("the pod with a grace period is dead")
+			e.Error("the pod with a grace period was killed")
 		}
-		close(hurry)
+		close(escalate)
 		if err := <-finished; err != nil {
-			r.Error(err)
+			e.Error(err)
 		}
-		r.killedBy(patient, syscall.SIGKILL)
+		e.killedBy(patient, syscall.SIGKILL)
 	})
 }
 
-func TestAwaitTouchesNobody(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main")
-		target := r.target(r.pod.Path())
-		short, cancel := context.WithTimeout(r.Context(), 150*time.Millisecond)
+func TestAwait_SendsNoSignal(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main")
+		target := e.target(e.pod.Path())
+		short, cancel := context.WithTimeout(e.Context(), 150*time.Millisecond)
 		defer cancel()
-		if err := r.killer.Await(short, target); !errors.Is(err, ErrTimeout) {
-			r.Errorf("error %v, want a timeout", err)
+		if err := e.killer.Await(short, target); !errors.Is(err, ErrTimeout) {
+			e.Errorf("got error %v, want a timeout", err)
 		}
 		gone := make(chan error, 1)
-		go func() { gone <- r.killer.Await(r.Context(), target) }()
+		go func() { gone <- e.killer.Await(e.Context(), target) }()
 		if err := syscall.Kill(h.Process.PID, syscall.SIGTERM); err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
 		if err := <-gone; err != nil && !errors.Is(err, ErrGone) {
-			r.Error(err)
+			e.Error(err)
 		}
-		r.killedBy(h, syscall.SIGTERM)
+		e.killedBy(h, syscall.SIGTERM)
 	})
 }

@@ -19,15 +19,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	if order := os.Getenv(foreign); order != "" {
 		killForeign(order)
 	}
 	os.Exit(m.Run())
 }
 
-// rig is a node with one pod and a Killer for the tree of the test.
-type rig struct {
+// env is a node with one pod and a Killer for the tree of the test.
+type env struct {
 	*testing.T
 	node      *sandbox.Node
 	pod       *sandbox.Pod
@@ -54,38 +54,38 @@ func trees(t testing.TB) map[string]cgroup.Hierarchy {
 	return found
 }
 
-// onEach runs a test in every tree, on a fresh node.
-func onEach(t *testing.T, test func(r *rig)) {
+// onEachTree runs a test in every tree, on a fresh node.
+func onEachTree(t *testing.T, test func(e *env)) {
 	for name, h := range trees(t) {
-		t.Run(name, func(t *testing.T) { test(newRig(t, h)) })
+		t.Run(name, func(t *testing.T) { test(newEnv(t, h)) })
 	}
 }
 
 // onMemory runs a test in the memory controller's tree.
-func onMemory(t *testing.T) *rig {
+func onMemory(t *testing.T) *env {
 	t.Helper()
 	for _, h := range trees(t) {
 		if h.Root == "/sys/fs/cgroup" {
-			return newRig(t, h)
+			return newEnv(t, h)
 		}
 	}
 	t.Fatal("no memory controller")
 	return nil
 }
 
-func newRig(t *testing.T, h cgroup.Hierarchy) *rig {
+func newEnv(t *testing.T, h cgroup.Hierarchy) *env {
 	t.Helper()
 	node := sandbox.Make(t, "kill", 512<<20, sandbox.PidsMax(500))
-	r := &rig{T: t, node: node, hierarchy: h, pod: addPod(t, node, uid)}
-	err := r.pod.LimitPids(300) // a bomb leaves the other pods room
+	e := &env{T: t, node: node, hierarchy: h, pod: addPod(t, node, uid)}
+	err := e.pod.LimitPids(300) // a fork bomb must not use up the node's limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.killer, err = New(h); err != nil {
+	if e.killer, err = New(h); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.killer.Close() })
-	return r
+	t.Cleanup(func() { _ = e.killer.Close() })
+	return e
 }
 
 func addPod(t *testing.T, n *sandbox.Node, uid string) *sandbox.Pod {
@@ -97,155 +97,155 @@ func addPod(t *testing.T, n *sandbox.Node, uid string) *sandbox.Pod {
 	return p
 }
 
-func (r *rig) hog(pod *sandbox.Pod, container string, orders ...string) *sandbox.Hog {
-	r.Helper()
-	h, err := r.node.StartHog(r.Context(), pod, container)
+func (e *env) hog(pod *sandbox.Pod, container string, orders ...string) *sandbox.Hog {
+	e.Helper()
+	h, err := e.node.StartHog(e.Context(), pod, container)
 	if err != nil {
-		r.Fatal(err)
+		e.Fatal(err)
 	}
-	r.Cleanup(func() { _ = h.Close() })
+	e.Cleanup(func() { _ = h.Close() })
 	for _, order := range orders {
-		if _, err := h.Do(r.Context(), order); err != nil {
-			r.Fatal(err)
+		if _, err := h.Do(e.Context(), order); err != nil {
+			e.Fatal(err)
 		}
 	}
 	return h
 }
 
 // grown waits until the pod has this many processes: forks double.
-func (r *rig) grown(processes int) {
-	r.Helper()
-	for len(mustPIDs(r)) < processes {
+func (e *env) grown(processes int) {
+	e.Helper()
+	for len(mustPIDs(e)) < processes {
 	}
 }
 
-func (r *rig) target(path string) Target {
-	r.Helper()
-	info, err := os.Lstat(r.hierarchy.Dir("memory", path))
+func (e *env) target(path string) Target {
+	e.Helper()
+	info, err := os.Lstat(e.hierarchy.Dir("memory", path))
 	if err != nil {
-		r.Fatal(err)
+		e.Fatal(err)
 	}
 	return Target{UID: uid, Path: path, Inode: info.Sys().(*syscall.Stat_t).Ino}
 }
 
-// patience bounds kills that only wait for a slow machine: thousands of processes that die on an
+// patience bounds kills on a slow machine: thousands of processes that exit on an
 // emulated processor.
 const patience = time.Minute
 
-func (r *rig) within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(r.Context(), d)
-	r.Cleanup(cancel)
+func (e *env) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(e.Context(), d)
+	e.Cleanup(cancel)
 	return ctx
 }
 
 // mustKill kills the pod and checks that no process remains.
-func (r *rig) mustKill() Result {
-	r.Helper()
-	result, err := r.killer.Immediate(r.within(patience), r.target(r.pod.Path()))
+func (e *env) mustKill() Result {
+	e.Helper()
+	result, err := e.killer.Immediate(e.within(patience), e.target(e.pod.Path()))
 	if err != nil {
-		r.Fatalf("Immediate: %v (%+v)", err, result)
+		e.Fatalf("Immediate: %v (%+v)", err, result)
 	}
-	r.mustBeEmpty(result)
+	e.mustBeEmpty(result)
 	return result
 }
 
-func (r *rig) mustBeEmpty(result Result) {
-	r.Helper()
-	if pids, err := r.pod.PIDs(); err != nil || len(pids) > 0 {
-		r.Errorf("left in the pod: %v, %v", pids, err)
+func (e *env) mustBeEmpty(result Result) {
+	e.Helper()
+	if pids, err := e.pod.PIDs(); err != nil || len(pids) > 0 {
+		e.Errorf("got processes %v in the pod, error %v, want none", pids, err)
 	}
 	if result.ToEmpty < result.ToSignal || result.ToEmpty <= 0 {
-		r.Errorf("empty after %v, signalled after %v", result.ToEmpty, result.ToSignal)
+		e.Errorf("got ToEmpty %v, ToSignal %v", result.ToEmpty, result.ToSignal)
 	}
 }
 
-func (r *rig) killedBy(h *sandbox.Hog, want syscall.Signal) {
-	r.Helper()
+func (e *env) killedBy(h *sandbox.Hog, want syscall.Signal) {
+	e.Helper()
 	<-h.Process.Done()
 	status := h.Process.State().Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != want {
-		r.Errorf("process %d ended with %v, want %v", h.Process.PID, h.Process.State(), want)
+		e.Errorf("process %d: got %v, want %v", h.Process.PID, h.Process.State(), want)
 	}
 }
 
-func TestImmediate(t *testing.T) {
+func TestImmediate_KillsEveryProcess(t *testing.T) {
 	for name, c := range map[string]struct {
-		orders []string
-		least  int // number of processes when the kill begins
+		orders       []string
+		minProcesses int // number of processes when the kill begins
 	}{
-		"one process":          {nil, 1},
-		"one large process":    {[]string{"fill 100MiB"}, 1},
-		"threads":              {[]string{"threads 50"}, 1},
-		"deaf to SIGTERM":      {[]string{"term ignore"}, 1},
-		"forks":                {[]string{"fork 100"}, 1},
-		"forks beyond limit":   {[]string{"fork 5000"}, 250},
-		"runs from PID to PID": {[]string{"chain 100000"}, 1},
+		"one process":        {nil, 1},
+		"one large process":  {[]string{"fill 100MiB"}, 1},
+		"threads":            {[]string{"threads 50"}, 1},
+		"ignores SIGTERM":    {[]string{"term ignore"}, 1},
+		"forks":              {[]string{"fork 100"}, 1},
+		"forks beyond limit": {[]string{"fork 5000"}, 250},
+		"changes its PID":    {[]string{"chain 100000"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(r *rig) {
-				h := r.hog(r.pod, "main", c.orders...)
-				bystander := r.hog(addPod(r.T, r.node, "bystander"), "main")
-				before := r.limits()
-				for len(mustPIDs(r)) < c.least { // they double: no need to wait between
+			onEachTree(t, func(e *env) {
+				h := e.hog(e.pod, "main", c.orders...)
+				bystander := e.hog(addPod(e.T, e.node, "bystander"), "main")
+				before := e.limits()
+				for len(mustPIDs(e)) < c.minProcesses { // the number doubles: no pause is needed
 				}
-				result := r.mustKill()
-				r.killedBy(h, syscall.SIGKILL)
-				if result.Signalled < c.least || result.Rounds < 1 {
-					r.Errorf("%+v, want at least %d signalled", result, c.least)
+				result := e.mustKill()
+				e.killedBy(h, syscall.SIGKILL)
+				if result.Signalled < c.minProcesses || result.Rounds < 1 {
+					e.Errorf("got %+v, want at least %d signalled", result, c.minProcesses)
 				}
 				if !bystander.Process.Alive() {
-					r.Error("the process of another pod is dead")
+					e.Error("the process of another pod was killed")
 				}
-				if after := r.limits(); after != before {
-					r.Errorf("pids.max was %q, is %q", before, after)
+				if after := e.limits(); after != before {
+					e.Errorf("got pids.max %q, want %q", after, before)
 				}
 			})
 		})
 	}
 }
 
-func (r *rig) limits() string {
-	text, err := os.ReadFile(filepath.Join(r.pod.Dir("pids"), "pids.max"))
+func (e *env) limits() string {
+	text, err := os.ReadFile(filepath.Join(e.pod.Dir("pids"), "pids.max"))
 	if err != nil {
-		r.Fatal(err)
+		e.Fatal(err)
 	}
 	return string(text)
 }
 
-// A bomb that still grows when the kill begins, bounded by the node.
-func TestImmediateWhileForking(t *testing.T) {
+// A fork bomb that still grows when the kill begins, bounded by the node.
+func TestImmediate_EndsForkBomb(t *testing.T) {
 	for _, order := range []string{"fork 100000", "chain 100000"} {
-		onEach(t, func(r *rig) {
-			h := r.hog(r.pod, "main")
+		onEachTree(t, func(e *env) {
+			h := e.hog(e.pod, "main")
 			if err := h.Send(order); err != nil {
-				r.Fatal(err)
+				e.Fatal(err)
 			}
-			if _, err := h.Await(r.Context(), order); err != nil { // its first child runs
-				r.Fatal(err)
+			if _, err := h.Await(e.Context(), order); err != nil { // until its first child runs
+				e.Fatal(err)
 			}
-			result := r.mustKill()
-			r.Logf("%s: %+v", order, result)
+			result := e.mustKill()
+			e.Logf("%s: %+v", order, result)
 		})
 	}
 }
 
-func TestImmediateAllContainersAndBelow(t *testing.T) {
-	onEach(t, func(r *rig) {
-		hogs := []*sandbox.Hog{r.hog(r.pod, "main"), r.hog(r.pod, "main"), r.hog(r.pod, "side"), r.hog(r.pod, "side")}
-		for i, place := range []string{"main/deep/deeper", "side/a"} { // as systemd in a pod creates them
+func TestImmediate_KillsNestedCgroups(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		hogs := []*sandbox.Hog{e.hog(e.pod, "main"), e.hog(e.pod, "main"), e.hog(e.pod, "side"), e.hog(e.pod, "side")}
+		for i, place := range []string{"main/deep/deeper", "side/a"} { // like those of systemd in a pod
 			for _, controller := range []string{"memory", sandbox.Unified} {
-				dir := filepath.Join(r.pod.Dir(controller), place)
+				dir := filepath.Join(e.pod.Dir(controller), place)
 				if err := os.MkdirAll(dir, 0o755); err != nil {
-					r.Fatal(err)
+					e.Fatal(err)
 				}
-				move(r.T, hogs[2*i].Process.PID, dir)
+				move(e.T, hogs[2*i].Process.PID, dir)
 			}
 		}
-		if result := r.mustKill(); result.Signalled != len(hogs) {
-			r.Errorf("signalled %d, want %d", result.Signalled, len(hogs))
+		if result := e.mustKill(); result.Signalled != len(hogs) {
+			e.Errorf("got %d signalled, want %d", result.Signalled, len(hogs))
 		}
 		for _, h := range hogs {
-			r.killedBy(h, syscall.SIGKILL)
+			e.killedBy(h, syscall.SIGKILL)
 		}
 	})
 }
@@ -257,112 +257,112 @@ func move(t *testing.T, pid int, dir string) {
 	}
 }
 
-func TestImmediateMoreThanABatch(t *testing.T) {
-	onEach(t, func(r *rig) {
-		node := sandbox.Make(r, "kill", 1<<30, sandbox.PidsMax(2*batch+500))
-		r.node, r.pod = node, addPod(r.T, node, uid)
-		r.hog(r.pod, "main", "fork 2500")
-		for len(mustPIDs(r)) < 2*batch+100 { // they double: no need to wait between
+func TestImmediate_KillsMoreThanOneBatch(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		node := sandbox.Make(e, "kill", 1<<30, sandbox.PidsMax(2*batch+500))
+		e.node, e.pod = node, addPod(e.T, node, uid)
+		e.hog(e.pod, "main", "fork 2500")
+		for len(mustPIDs(e)) < 2*batch+100 { // the number doubles: no pause is needed
 		}
-		if result := r.mustKill(); result.Signalled < 2*batch {
-			r.Errorf("%+v, want more than %d signalled", result, 2*batch)
+		if result := e.mustKill(); result.Signalled < 2*batch {
+			e.Errorf("got %+v, want at least %d signalled", result, 2*batch)
 		}
 	})
 }
 
-func mustPIDs(r *rig) []int {
-	r.Helper()
-	pids, err := r.pod.PIDs()
+func mustPIDs(e *env) []int {
+	e.Helper()
+	pids, err := e.pod.PIDs()
 	if err != nil {
-		r.Fatal(err)
+		e.Fatal(err)
 	}
 	return pids
 }
 
-func TestImmediateFrozen(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main", "fill 20MiB")
-		if err := r.pod.Freeze(); err != nil {
-			r.Fatal(err)
+func TestImmediate_KillsFrozenPod(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main", "fill 20MiB")
+		if err := e.pod.Freeze(); err != nil {
+			e.Fatal(err)
 		}
-		if r.hierarchy.Version == cgroup.V2 && r.node.Version() == 1 {
-			// A v1 freezer holds back cgroup.kill; only v1's kill thaws it.
-			_, err := r.killer.Immediate(r.within(300*time.Millisecond), r.target(r.pod.Path()))
+		if e.hierarchy.Version == cgroup.V2 && e.node.Version() == 1 {
+			// A v1 freezer blocks cgroup.kill. Only the kill of v1 thaws the pod.
+			_, err := e.killer.Immediate(e.within(300*time.Millisecond), e.target(e.pod.Path()))
 			if !errors.Is(err, ErrTimeout) {
-				r.Errorf("error %v, want %v", err, ErrTimeout)
+				e.Errorf("got error %v, want %v", err, ErrTimeout)
 			}
 			return
 		}
-		r.mustKill()
-		r.killedBy(h, syscall.SIGKILL)
+		e.mustKill()
+		e.killedBy(h, syscall.SIGKILL)
 	})
 }
 
 // A container may be frozen individually, which thawing the pod does not undo.
-func TestImmediateFrozenContainer(t *testing.T) {
-	r := onMemory(t)
-	h := r.hog(r.pod, "main")
-	if r.node.Version() == 1 {
-		file := filepath.Join(r.pod.ContainerDir("freezer", "main"), "freezer.state")
+func TestImmediate_KillsFrozenContainer(t *testing.T) {
+	e := onMemory(t)
+	h := e.hog(e.pod, "main")
+	if e.node.Version() == 1 {
+		file := filepath.Join(e.pod.ContainerDir("freezer", "main"), "freezer.state")
 		if err := os.WriteFile(file, []byte("FROZEN"), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.mustKill()
-	r.killedBy(h, syscall.SIGKILL)
+	e.mustKill()
+	e.killedBy(h, syscall.SIGKILL)
 }
 
 // A freeze above the pod is not undone: other pods are there too. The error reports it, and the
 // changes of the kill are undone.
-func TestImmediateFrozenAbove(t *testing.T) {
-	r := onMemory(t)
-	if r.node.Version() != 1 {
-		t.Skip("only the v1 freezer holds SIGKILL back")
+func TestImmediate_ReportsFreezeAbovePod(t *testing.T) {
+	e := onMemory(t)
+	if e.node.Version() != 1 {
+		t.Skip("only the v1 freezer blocks SIGKILL")
 	}
-	h := r.hog(r.pod, "main")
-	state := filepath.Join(r.node.Dir("freezer"), "kubepods", "freezer.state")
+	h := e.hog(e.pod, "main")
+	state := filepath.Join(e.node.Dir("freezer"), "kubepods", "freezer.state")
 	if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
 		t.Fatal(err)
 	}
-	before := r.limits()
-	_, err := r.killer.Immediate(r.within(150*time.Millisecond), r.target(r.pod.Path()))
+	before := e.limits()
+	_, err := e.killer.Immediate(e.within(150*time.Millisecond), e.target(e.pod.Path()))
 	var timeout *TimeoutError
 	if !errors.As(err, &timeout) || !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("error %v, want a TimeoutError", err)
+		t.Fatalf("got error %v, want a TimeoutError", err)
 	}
 	if timeout.Left != 1 || len(timeout.Stragglers) != 1 || timeout.Stragglers[0].PID != h.Process.PID || timeout.Stragglers[0].State != 'D' {
-		t.Errorf("%+v, want process %d in state D", timeout, h.Process.PID)
+		t.Errorf("got %+v, want process %d in state D", timeout, h.Process.PID)
 	}
 	if !strings.Contains(err.Error(), "above the pod is frozen") {
 		t.Errorf("the error does not name the freeze: %v", err)
 	}
-	if err := r.killer.Close(); err != nil { // the kill continues until then
+	if err := e.killer.Close(); err != nil { // the kill continues until then
 		t.Error(err)
 	}
-	if after := r.limits(); after != before {
-		t.Errorf("pids.max was %q, is %q", before, after)
+	if after := e.limits(); after != before {
+		t.Errorf("got pids.max %q, want %q", after, before)
 	}
 	if text, _ := os.ReadFile(state); !strings.HasPrefix(string(text), "FROZEN") {
-		t.Errorf("kubepods is %s", text)
+		t.Errorf("got freezer state %s of kubepods, want FROZEN", text)
 	}
 }
 
-// A process that leaves the pod after its pidfd was opened must live.
-func TestImmediateSparesWhoLeft(t *testing.T) {
-	r := onMemory(t)
-	if r.node.Version() != 1 {
-		t.Skip("cgroup.kill chooses and kills in one act")
+// A process that leaves the pod after its pidfd was opened is not killed.
+func TestImmediate_SparesProcessThatLeft(t *testing.T) {
+	e := onMemory(t)
+	if e.node.Version() != 1 {
+		t.Skip("cgroup.kill lists and kills in one step")
 	}
-	stays, leaves := r.hog(r.pod, "main"), r.hog(r.pod, "side")
-	other := addPod(t, r.node, "other")
-	r.killer.urgent[0].between = func() {
-		r.killer.urgent[0].between = nil
+	stays, leaves := e.hog(e.pod, "main"), e.hog(e.pod, "side")
+	other := addPod(t, e.node, "other")
+	e.killer.urgent[0].between = func() {
+		e.killer.urgent[0].between = nil
 		move(t, leaves.Process.PID, other.ContainerDir("memory", "main"))
 	}
-	result := r.mustKill()
-	r.killedBy(stays, syscall.SIGKILL)
+	result := e.mustKill()
+	e.killedBy(stays, syscall.SIGKILL)
 	if !leaves.Process.Alive() || result.Signalled != 1 {
-		t.Errorf("%+v, the process that left lives: %v", result, leaves.Process.Alive())
+		t.Errorf("got %+v, the process that left lives: %v, want 1 signalled and true", result, leaves.Process.Alive())
 	}
 	if _, err := leaves.Do(t.Context(), "fill 1MiB"); err != nil {
 		t.Error(err)
@@ -370,67 +370,67 @@ func TestImmediateSparesWhoLeft(t *testing.T) {
 }
 
 // A process that joins the pod after the listing is found in the next round.
-func TestImmediateGetsWhoJoined(t *testing.T) {
-	r := onMemory(t)
-	if r.node.Version() != 1 {
-		t.Skip("cgroup.kill chooses and kills in one act")
+func TestImmediate_KillsProcessThatJoined(t *testing.T) {
+	e := onMemory(t)
+	if e.node.Version() != 1 {
+		t.Skip("cgroup.kill lists and kills in one step")
 	}
-	first, joins := r.hog(r.pod, "main"), r.hog(addPod(t, r.node, "other"), "main")
-	r.killer.urgent[0].between = func() {
-		r.killer.urgent[0].between = nil
-		move(t, joins.Process.PID, r.pod.ContainerDir("memory", "side"))
+	first, joins := e.hog(e.pod, "main"), e.hog(addPod(t, e.node, "other"), "main")
+	e.killer.urgent[0].between = func() {
+		e.killer.urgent[0].between = nil
+		move(t, joins.Process.PID, e.pod.ContainerDir("memory", "side"))
 	}
-	result := r.mustKill()
-	r.killedBy(first, syscall.SIGKILL)
-	r.killedBy(joins, syscall.SIGKILL)
+	result := e.mustKill()
+	e.killedBy(first, syscall.SIGKILL)
+	e.killedBy(joins, syscall.SIGKILL)
 	if result.Signalled != 2 || result.Rounds < 2 {
-		t.Errorf("%+v, want 2 signalled in 2 rounds", result)
+		t.Errorf("got %+v, want 2 signalled in 2 rounds", result)
 	}
 }
 
-func TestImmediateEmptyPod(t *testing.T) {
-	onEach(t, func(r *rig) {
-		if result := r.mustKill(); result.Signalled != 0 || result.Rounds != 0 {
-			r.Errorf("%+v, want nothing signalled", result)
+func TestImmediate_SignalsNothingInEmptyPod(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		if result := e.mustKill(); result.Signalled != 0 || result.Rounds != 0 {
+			e.Errorf("got %+v, want nothing signalled", result)
 		}
 	})
 }
 
-func TestImmediateAfterTheEnd(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main")
-		ctx, cancel := context.WithCancel(r.Context())
+func TestImmediate_KillsNothingAfterCancellation(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main")
+		ctx, cancel := context.WithCancel(e.Context())
 		cancel()
-		if _, err := r.killer.Immediate(ctx, r.target(r.pod.Path())); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
-			r.Errorf("error %v, want %v", err, ErrTimeout)
+		if _, err := e.killer.Immediate(ctx, e.target(e.pod.Path())); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
+			e.Errorf("got error %v, want %v", err, ErrTimeout)
 		}
 		if !h.Process.Alive() {
-			r.Error("killed though the context had ended")
+			e.Error("the process was killed after the context had ended")
 		}
 	})
 }
 
-func TestSelfTestFindsNothingMissing(t *testing.T) {
-	onEach(t, func(r *rig) {
-		if lacks := r.killer.SelfTest(r.within(5 * time.Second)); len(lacks) > 0 {
-			r.Errorf("lacks %v", lacks)
+func TestSelfTest_PassesOnThisMachine(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		if missing := e.killer.SelfTest(e.within(5 * time.Second)); len(missing) > 0 {
+			e.Errorf("got missing prerequisites %v, want none", missing)
 		}
-		// Its child is gone, and its zombie.
+		// Neither its child nor a zombie remains.
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WNOWAIT, nil); err == nil && pid > 0 {
-			r.Errorf("process %d waits to be reaped", pid)
+			e.Errorf("process %d was not reaped", pid)
 		}
 	})
 }
 
-func TestSelfTestNamesWhatIsMissing(t *testing.T) {
-	r := onMemory(t)
-	if r.node.Version() != 1 {
+func TestSelfTest_ReportsMissingFreezer(t *testing.T) {
+	e := onMemory(t)
+	if e.node.Version() != 1 {
 		t.Skip("v1")
 	}
-	_ = unix.Close(r.killer.mounts.freezer)
-	r.killer.mounts.freezer = -1
-	lacks := r.killer.SelfTest(t.Context())
-	if len(lacks) != 1 || lacks[0].Fatal || !strings.Contains(lacks[0].Error(), "freezer") {
-		t.Errorf("lacks %v, want the freezer", lacks)
+	_ = unix.Close(e.killer.mounts.freezer)
+	e.killer.mounts.freezer = -1
+	missing := e.killer.SelfTest(t.Context())
+	if len(missing) != 1 || missing[0].Fatal || !strings.Contains(missing[0].Error(), "freezer") {
+		t.Errorf("got missing prerequisites %v, want the freezer", missing)
 	}
 }

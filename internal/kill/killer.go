@@ -18,12 +18,12 @@ type Target struct {
 	Path string
 	// Inode is that of the directory in the memory controller's tree when it was observed.
 	Inode uint64
-	// Spare are subdirectories of the pod's directory with processes that receive no signal. They
+	// Exclude are subdirectories of the pod's directory with processes that receive no signal. They
 	// hold next to nothing, and the runtime stops them: the pod's sandbox, and the runtime's
-	// watchers of containers, see [cgroup.Container.Watches]. A kubelet that finds a pod without
+	// watchers of containers, see [cgroup.Container.IsMonitor]. A kubelet that finds a pod without
 	// sandbox while a container still dies loses the reason of the eviction
 	// (docs/internals/decisions/017).
-	Spare []string
+	Exclude []string
 }
 
 // Result is the result of a kill. With an error it contains the progress until then.
@@ -55,7 +55,7 @@ type Killer struct {
 	urgent   [1 + maxRests]*workspace // of Immediate, and of continued kills
 	patient  *workspace               // of Graceful
 	released bool                     // whether process_mrelease is used; tests measure without it
-	longest  time.Duration            // maxWait; longer in tests of the other events that end a wait
+	maxWait  time.Duration            // the constant maxWait; longer in tests of the other events that end a wait
 	rests    rests
 }
 
@@ -93,7 +93,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(m.members, &st); err != nil {
 		_ = unix.Close(m.members)
-		return nil, fmt.Errorf("prepare to kill: look at %s: %w", h.Dir("memory", "/"), err)
+		return nil, fmt.Errorf("prepare to kill: open %s: %w", h.Dir("memory", "/"), err)
 	}
 	m.device = uint64(st.Dev)
 	if h.Version == cgroup.V1 {
@@ -101,7 +101,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
 	}
-	k := &Killer{mounts: m, released: true, longest: maxWait, rests: rests{ending: make(chan struct{})}}
+	k := &Killer{mounts: m, released: true, maxWait: maxWait, rests: rests{ending: make(chan struct{})}}
 	k.patient, err = newWorkspace()
 	for i := range k.urgent {
 		if err == nil {

@@ -11,11 +11,11 @@ import (
 // BenchmarkList lists the 52 processes of a pod with two containers, as a kill does several times:
 // with this package, and with containerd's library (docs/internals/decisions/003-own-kill.md).
 func BenchmarkList(b *testing.B) {
-	s := newStage(b)
-	if s.tree.Version != cgroup.V1 {
+	e := newBenchEnv(b)
+	if e.tree.Version != cgroup.V1 {
 		b.Skip("the library's v1 side")
 	}
-	p, target := s.victim(2, "fork 25")
+	p, target := e.victim(2, "fork 25")
 	for pids, err := p.PIDs(); len(pids) < 52; pids, err = p.PIDs() {
 		if err != nil {
 			b.Fatal(err)
@@ -24,7 +24,7 @@ func BenchmarkList(b *testing.B) {
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			a, err := s.killer.begin(s.killer.urgent[0], target)
+			a, err := e.killer.begin(e.killer.urgent[0], target)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func BenchmarkList(b *testing.B) {
 	b.Run("library", func(b *testing.B) {
 		b.ReportAllocs()
 		memory := func() ([]cgroup1.Subsystem, error) {
-			return []cgroup1.Subsystem{cgroup1.NewMemory(s.tree.Root)}, nil
+			return []cgroup1.Subsystem{cgroup1.NewMemory(e.tree.Root)}, nil
 		}
 		for b.Loop() {
 			c, err := cgroup1.Load(cgroup1.StaticPath(target.Path), cgroup1.WithHierarchy(memory))

@@ -26,7 +26,7 @@ func (a *attempt) list(into *[]int) error {
 		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, w.partial))
 	}
 	if err := a.leaveOut(into); err != nil {
-		return a.failed(fmt.Errorf("list the processes of %s that are spared: %w", a.target.Path, err))
+		return a.failed(fmt.Errorf("list the protected processes of %s: %w", a.target.Path, err))
 	}
 	if len(*into) == 0 && a.k.mounts.blind {
 		w.invisible = a.unlisted()

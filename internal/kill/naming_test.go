@@ -9,36 +9,36 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// With systemd's names the kill is the same, and it refuses the same: every slice above the pod's,
+// With systemd's names, a kill works in the same way and refuses every slice above the pod's
 // and the scopes below.
-func TestImmediateWithSystemdNames(t *testing.T) {
+func TestImmediate_SupportsSystemdNames(t *testing.T) {
 	for name, qos := range map[string]sandbox.QoS{"guaranteed": sandbox.Guaranteed, "burstable": sandbox.Burstable, "best effort": sandbox.BestEffort} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(r *rig) {
-				r.node = sandbox.Make(r, "kill", 512<<20, sandbox.SystemdNames())
+			onEachTree(t, func(e *env) {
+				e.node = sandbox.Make(e, "kill", 512<<20, sandbox.SystemdNames())
 				var err error
-				if r.pod, err = r.node.AddPod(uid, qos, "main", "side"); err != nil {
-					r.Fatal(err)
+				if e.pod, err = e.node.AddPod(uid, qos, "main", "side"); err != nil {
+					e.Fatal(err)
 				}
-				main, side := r.hog(r.pod, "main", "fork 10"), r.hog(r.pod, "side", "term ignore")
-				wrong := []string{filepath.Join(r.pod.Path(), "cri-containerd-main.scope")}
-				for above := filepath.Dir(r.pod.Path()); above != "/"; above = filepath.Dir(above) {
+				main, side := e.hog(e.pod, "main", "fork 10"), e.hog(e.pod, "side", "term ignore")
+				wrong := []string{filepath.Join(e.pod.Path(), "cri-containerd-main.scope")}
+				for above := filepath.Dir(e.pod.Path()); above != "/"; above = filepath.Dir(above) {
 					wrong = append(wrong, above)
 				}
 				for _, path := range wrong {
-					if result, err := r.killer.Immediate(r.Context(), r.target(path)); !errors.Is(err, ErrNotPod) || result != (Result{}) {
-						r.Errorf("%s: %+v, %v, want %v", path, result, err, ErrNotPod)
+					if result, err := e.killer.Immediate(e.Context(), e.target(path)); !errors.Is(err, ErrNotPod) || result != (Result{}) {
+						e.Errorf("%s: got %+v, error %v, want %v", path, result, err, ErrNotPod)
 					}
 				}
 				if !main.Process.Alive() || !side.Process.Alive() {
-					r.Fatal("a refused kill killed")
+					e.Fatal("a process was killed by a refused kill")
 				}
-				r.grown(12)
-				if result := r.mustKill(); result.Signalled != 12 {
-					r.Errorf("%+v, want 12 signalled", result)
+				e.grown(12)
+				if result := e.mustKill(); result.Signalled != 12 {
+					e.Errorf("got %+v, want 12 signalled", result)
 				}
-				r.killedBy(main, syscall.SIGKILL)
-				r.killedBy(side, syscall.SIGKILL)
+				e.killedBy(main, syscall.SIGKILL)
+				e.killedBy(side, syscall.SIGKILL)
 			})
 		})
 	}

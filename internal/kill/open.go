@@ -35,7 +35,7 @@ func (a *attempt) open() error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(a.members, &st); err != nil {
-		return a.failed(fmt.Errorf("look at %s: %w", t.Path, err))
+		return a.failed(fmt.Errorf("open %s: %w", t.Path, err))
 	}
 	switch {
 	case uint64(st.Dev) != a.k.mounts.device:

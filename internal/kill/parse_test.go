@@ -22,7 +22,7 @@ func readPIDs(text string, size int) (pids []int, err error) {
 	return r.finish(pids)
 }
 
-func TestPIDReader(t *testing.T) {
+func TestPIDReader_ParsesChunksOfAnySize(t *testing.T) {
 	for text, want := range map[string][]int{
 		"":                nil,
 		"0\n0\n":          {0, 0},
@@ -34,13 +34,13 @@ func TestPIDReader(t *testing.T) {
 	} {
 		for size := 1; size < 8; size++ {
 			if got, err := readPIDs(text, size); err != nil || !slices.Equal(got, want) {
-				t.Errorf("%q in pieces of %d: %v, %v; want %v", text, size, got, err, want)
+				t.Errorf("%q in pieces of %d: got %v, error %v, want %v", text, size, got, err, want)
 			}
 		}
 	}
 	for _, text := range []string{"-1\n", "1 2\n", "x", "9999999999\n", "1\x00"} {
 		if got, err := readPIDs(text, 3); err == nil {
-			t.Errorf("%q: %v, want an error", text, got)
+			t.Errorf("%q: got %v, want an error", text, got)
 		}
 	}
 }
@@ -66,12 +66,12 @@ func FuzzPIDReader(f *testing.F) {
 			fmt.Fprintf(&back, "%d\n", pid)
 		}
 		if again, err := readPIDs(back.String(), 5); err != nil || !slices.Equal(again, whole) {
-			t.Fatalf("%v written and read is %v, %v", whole, again, err)
+			t.Fatalf("%v, formatted and parsed: got %v, error %v", whole, again, err)
 		}
 	})
 }
 
-func TestParsePopulated(t *testing.T) {
+func TestParsePopulated_RejectsUnknownFormats(t *testing.T) {
 	for text, want := range map[string][2]bool{
 		"populated 1\nfrozen 0\n": {true, true},
 		"frozen 0\npopulated 0\n": {false, true},
@@ -80,7 +80,7 @@ func TestParsePopulated(t *testing.T) {
 		"populated 2\n":           {false, false},
 	} {
 		if populated, known := parsePopulated([]byte(text)); populated != want[0] || known != want[1] {
-			t.Errorf("%q: %v, %v; want %v", text, populated, known, want)
+			t.Errorf("%q: got %v, %v, want %v", text, populated, known, want)
 		}
 	}
 }
@@ -89,12 +89,12 @@ func FuzzParsePopulated(f *testing.F) {
 	f.Add([]byte("populated 1\nfrozen 0\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if populated, known := parsePopulated(text); populated && !known {
-			t.Fatal("populated, but not known to be")
+			t.Fatal("got populated without known")
 		}
 	})
 }
 
-func TestParseStat(t *testing.T) {
+func TestParseStat_AcceptsParenthesesInCommand(t *testing.T) {
 	for text, want := range map[string]string{
 		"12 (dd) D 1 12 12":     "dd D",
 		"12 (foo) Z) S 1":       "foo) Z S",
@@ -113,7 +113,7 @@ func TestParseStat(t *testing.T) {
 			got = command + " " + string(rune(state))
 		}
 		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

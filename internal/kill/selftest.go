@@ -34,17 +34,17 @@ func (l Lack) Unwrap() error { return l.Cause }
 
 // SelfTest tests the prerequisites of a kill on an idle child process: pidfds, the signal,
 // process_mrelease. It also checks whether the cgroup trees are writable and their processes
-// visible. It returns the lacks, the most severe first.
+// visible. It returns the missing ones, the most severe first.
 func (k *Killer) SelfTest(ctx context.Context) []Lack {
-	lacks := k.tryChild(ctx)
-	lacks = append(lacks, k.tryTrees()...)
+	missing := k.tryChild(ctx)
+	missing = append(missing, k.tryTrees()...)
 	if have, err := hasCapability(unix.CAP_KILL); err != nil || !have {
-		lacks = append(lacks, Lack{What: "no CAP_KILL", Cause: err, Fatal: true,
+		missing = append(missing, Lack{What: "no CAP_KILL", Cause: err, Fatal: true,
 			Remedy: "add the capability KILL to the container: pods run as other users"})
 	}
-	severe := make([]Lack, 0, len(lacks))
+	severe := make([]Lack, 0, len(missing))
 	for _, fatal := range [...]bool{true, false} {
-		for _, l := range lacks {
+		for _, l := range missing {
 			if l.Fatal == fatal {
 				severe = append(severe, l)
 			}
@@ -68,20 +68,20 @@ func (k *Killer) tryChild(ctx context.Context) []Lack {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
 		return []Lack{{What: "no pidfd_send_signal", Cause: err, Remedy: "use Linux 5.1 or later, and a seccomp profile that allows it", Fatal: true}}
 	}
-	var lacks []Lack
+	var missing []Lack
 	if errno := processMrelease(fd); errno != 0 && errno != unix.ESRCH { // ESRCH: died already
-		lacks = append(lacks, Lack{What: "no process_mrelease", Cause: errno,
+		missing = append(missing, Lack{What: "no process_mrelease", Cause: errno,
 			Remedy: "use Linux 5.15 or later, and a seccomp profile that allows it; until then a victim frees its memory on its own CPU time"})
 	}
 	if err := awaitExit(ctx, fd); err != nil {
-		lacks = append(lacks, Lack{What: "a killed child did not exit", Cause: err, Remedy: "look for a machine that is out of CPU time", Fatal: true})
+		missing = append(missing, Lack{What: "a killed child did not exit", Cause: err, Remedy: "look for a machine that is out of CPU time", Fatal: true})
 	}
-	return lacks
+	return missing
 }
 
 // tryTrees checks the mounts.
 func (k *Killer) tryTrees() []Lack {
-	var lacks []Lack
+	var missing []Lack
 	trees := [...]struct {
 		fd    int
 		what  string
@@ -99,10 +99,10 @@ func (k *Killer) tryTrees() []Lack {
 			continue
 		}
 		if err := writable(tree.fd); err != nil {
-			lacks = append(lacks, Lack{What: "no write access to " + tree.what, Cause: err, Remedy: "mount it writable: " + tree.costs})
+			missing = append(missing, Lack{What: "no write access to " + tree.what, Cause: err, Remedy: "mount it writable: " + tree.costs})
 		}
 	}
-	return append(lacks, k.tryVisible()...)
+	return append(missing, k.tryVisible()...)
 }
 
 func writable(fd int) error {
@@ -132,7 +132,7 @@ func (k *Killer) tryVisible() []Lack {
 	for _, pid := range pids {
 		if pid == 0 {
 			return []Lack{{What: "some processes are in a foreign PID namespace",
-				Remedy: "set hostPID: true, or their pods can only be killed by cgroup.kill, and not be asked to end before"}}
+				Remedy: "set hostPID: true: without it their pods can only be killed by cgroup.kill, without SIGTERM before"}}
 		}
 	}
 	return nil

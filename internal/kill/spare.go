@@ -20,7 +20,7 @@ type spare struct {
 
 // openSpares opens the spared directories. A missing one has no processes.
 func (a *attempt) openSpares() {
-	for _, name := range a.target.Spare {
+	for _, name := range a.target.Exclude {
 		if name == "" || len(name)+1 > len(a.w.path) {
 			continue
 		}

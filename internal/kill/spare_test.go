@@ -11,142 +11,142 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-func TestASparedContainerIsLeftAlone(t *testing.T) {
-	onEach(t, func(r *rig) {
-		main, side := r.hog(r.pod, "main", "fork 5"), r.hog(r.pod, "side")
-		target := r.target(r.pod.Path())
-		target.Spare = []string{"side"}
-		r.grown(7)
-		if r.killer.Ended(target) {
-			r.Error("it has ended before the kill")
+func TestImmediate_SparesContainer(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		main, side := e.hog(e.pod, "main", "fork 5"), e.hog(e.pod, "side")
+		target := e.target(e.pod.Path())
+		target.Exclude = []string{"side"}
+		e.grown(7)
+		if e.killer.Ended(target) {
+			e.Error("Ended returned true before the kill")
 		}
-		result, err := r.killer.Immediate(r.within(patience), target)
+		result, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
-		r.killedBy(main, syscall.SIGKILL)
-		if left, err := r.pod.PIDs(); err != nil || !slices.Equal(left, []int{side.Process.PID}) {
-			r.Errorf("left: %v, %v, want %d alone", left, err, side.Process.PID)
+		e.killedBy(main, syscall.SIGKILL)
+		if left, err := e.pod.PIDs(); err != nil || !slices.Equal(left, []int{side.Process.PID}) {
+			e.Errorf("got processes %v, error %v, want only %d", left, err, side.Process.PID)
 		}
 		if result.Signalled != 6 || result.ToEmpty <= 0 {
-			r.Errorf("%+v", result)
+			e.Errorf("got %+v, want 6 signalled", result)
 		}
-		again, err := r.killer.Immediate(r.within(patience), target)
+		again, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil || again.Signalled != 0 {
-			r.Errorf("%+v, %v: nobody is left to be killed", again, err)
+			e.Errorf("second kill: got %+v, error %v, want nothing signalled", again, err)
 		}
-		if whole := r.target(r.pod.Path()); !r.killer.Ended(target) || r.killer.Ended(whole) {
-			r.Error("it has ended but for the one that is spared")
+		if full := e.target(e.pod.Path()); !e.killer.Ended(target) || e.killer.Ended(full) {
+			e.Error("Ended must be true with the spare and false without it")
 		}
-		r.mustKill()
-		r.killedBy(side, syscall.SIGKILL)
+		e.mustKill()
+		e.killedBy(side, syscall.SIGKILL)
 	})
 }
 
-func TestSeveralAreSpared(t *testing.T) {
-	onEach(t, func(r *rig) {
-		pod, err := r.node.AddPod("several", sandbox.Burstable, "main", "pause", "conmon")
+func TestImmediate_SparesSeveralContainers(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		pod, err := e.node.AddPod("several", sandbox.Burstable, "main", "pause", "conmon")
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
-		main, pause, conmon := r.hog(pod, "main", "fork 5"), r.hog(pod, "pause"), r.hog(pod, "conmon")
-		target := r.target(pod.Path())
-		target.UID, target.Spare = "several", []string{"pause", "conmon", "none"}
-		result, err := r.killer.Immediate(r.within(patience), target)
-		if err != nil || result.ToEmpty <= 0 || !r.killer.Ended(target) {
-			r.Fatalf("%+v, %v", result, err)
+		main, pause, conmon := e.hog(pod, "main", "fork 5"), e.hog(pod, "pause"), e.hog(pod, "conmon")
+		target := e.target(pod.Path())
+		target.UID, target.Exclude = "several", []string{"pause", "conmon", "none"}
+		result, err := e.killer.Immediate(e.within(patience), target)
+		if err != nil || result.ToEmpty <= 0 || !e.killer.Ended(target) {
+			e.Fatalf("got %+v, error %v", result, err)
 		}
-		r.killedBy(main, syscall.SIGKILL)
+		e.killedBy(main, syscall.SIGKILL)
 		if !pause.Process.Alive() || !conmon.Process.Alive() {
-			r.Error("who is to be spared was killed")
+			e.Error("a spared process was killed")
 		}
 	})
 }
 
-func TestASpareContainerThatIsNotThere(t *testing.T) {
-	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main")
-		target := r.target(r.pod.Path())
-		target.Spare = []string{"none"}
-		result, err := r.killer.Immediate(r.within(patience), target)
+func TestImmediate_IgnoresMissingSpare(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main")
+		target := e.target(e.pod.Path())
+		target.Exclude = []string{"none"}
+		result, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
-		r.mustBeEmpty(result)
-		r.killedBy(h, syscall.SIGKILL)
+		e.mustBeEmpty(result)
+		e.killedBy(h, syscall.SIGKILL)
 	})
 }
 
-// A wait for exits ends with the last exit, although the pod is still populated: no wait here ends
-// because it is time to list again.
-func TestASparedContainerIsNotWaitedFor(t *testing.T) {
-	onEach(t, func(r *rig) {
-		r.hog(r.pod, "side")
-		target := r.target(r.pod.Path())
-		target.Spare = []string{"side"}
-		r.killer.released = false // the wait must include it
-		r.killer.longest = time.Hour
-		r.hog(r.pod, "main", "fill 50MiB")
-		ctx := r.within(patience)
-		if result, err := r.killer.Immediate(ctx, target); err != nil || ctx.Err() != nil {
-			r.Errorf("%+v, %v, %v", result, err, ctx.Err())
+// A wait for exits ends with the last exit although the pod is still populated. maxWait is too long
+// to end it.
+func TestImmediate_DoesNotWaitForSparedContainer(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		e.hog(e.pod, "side")
+		target := e.target(e.pod.Path())
+		target.Exclude = []string{"side"}
+		e.killer.released = false // the wait must include it
+		e.killer.maxWait = time.Hour
+		e.hog(e.pod, "main", "fill 50MiB")
+		ctx := e.within(patience)
+		if result, err := e.killer.Immediate(ctx, target); err != nil || ctx.Err() != nil {
+			e.Errorf("got %+v, error %v, context error %v", result, err, ctx.Err())
 		}
 	})
 }
 
-// A process that was not known when the wait began ends it nevertheless, even if it is the last.
-func TestTheEndOfAnUnknownProcessIsNotMissed(t *testing.T) {
-	onEach(t, func(r *rig) {
-		known, unknown := r.hog(r.pod, "main"), r.hog(r.pod, "side")
-		r.killer.longest = time.Hour
-		a, err := r.killer.begin(r.killer.urgent[0], r.target(r.pod.Path()))
+// The exit of a process that was not listed when the wait began ends it, even if it is the last one.
+func TestAwaitExits_DetectsExitOfUnlistedProcess(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		known, unknown := e.hog(e.pod, "main"), e.hog(e.pod, "side")
+		e.killer.maxWait = time.Hour
+		a, err := e.killer.begin(e.killer.urgent[0], e.target(e.pod.Path()))
 		if err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
 		defer a.end()
 		if _, err := a.openPidfds([]int{known.Process.PID}); err != nil {
-			r.Fatal(err)
+			e.Fatal(err)
 		}
 		defer a.closePidfds()
 		time.AfterFunc(25*time.Millisecond, func() { _ = unix.Kill(known.Process.PID, unix.SIGKILL) })
 		time.AfterFunc(50*time.Millisecond, func() { _ = unix.Kill(unknown.Process.PID, unix.SIGKILL) })
-		ctx := r.within(patience)
+		ctx := e.within(patience)
 		if a.awaitExits(ctx); a.late(ctx) {
-			r.Errorf("the wait did not end within %s of the last exit", patience)
+			e.Errorf("the wait did not end within %s of the last exit", patience)
 		}
-		r.killedBy(unknown, syscall.SIGKILL)
+		e.killedBy(unknown, syscall.SIGKILL)
 	})
 }
 
-func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
-	onEach(t, func(r *rig) {
-		r.hog(r.pod, "side")
-		target := r.target(r.pod.Path())
-		target.Spare = []string{"side"}
-		if err := r.killer.Await(r.within(patience), target); err != nil {
-			r.Error(err)
+func TestAwait_IgnoresSparedContainer(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		e.hog(e.pod, "side")
+		target := e.target(e.pod.Path())
+		target.Exclude = []string{"side"}
+		if err := e.killer.Await(e.within(patience), target); err != nil {
+			e.Error(err)
 		}
 	})
 }
 
 // For a process with many threads cgroup.procs is empty on v2 once the first thread has exited,
 // although the last one still frees the memory.
-func TestThePodHasEndedWhenItsMemoryIsBack(t *testing.T) {
-	onEach(t, func(r *rig) {
-		r.hog(r.pod, "side")
-		target := r.target(r.pod.Path())
-		target.Spare = []string{"side"}
+func TestEnded_WaitsForMemoryRelease(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		e.hog(e.pod, "side")
+		target := e.target(e.pod.Path())
+		target.Exclude = []string{"side"}
 		for range 10 {
-			h := r.hog(r.pod, "main", "threads 50", "fill 200MiB")
+			h := e.hog(e.pod, "main", "threads 50", "fill 200MiB")
 			if err := unix.Kill(h.Process.PID, unix.SIGKILL); err != nil {
-				r.Fatal(err)
+				e.Fatal(err)
 			}
-			for !r.killer.Ended(target) { // without process_mrelease it takes tens of milliseconds
+			for !e.killer.Ended(target) { // without process_mrelease it takes tens of milliseconds
 			}
-			if used, err := r.pod.Usage(); err != nil || used > 100<<20 {
-				r.Errorf("%d bytes are still charged, %v", used, err)
+			if used, err := e.pod.Usage(); err != nil || used > 100<<20 {
+				e.Errorf("got %d bytes charged, error %v, want at most 100 MiB", used, err)
 			}
-			r.killedBy(h, syscall.SIGKILL)
+			e.killedBy(h, syscall.SIGKILL)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		w.poll[0].Fd = int32(w.wake)
 	}
 	w.poll[1] = unix.PollFd{Fd: int32(a.events), Events: unix.POLLPRI}
-	until := time.Now().Add(a.k.longest)
+	until := time.Now().Add(a.k.maxWait)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}

@@ -89,11 +89,11 @@ func (p *sharing) part(t Threshold) {
 		p.raise(t)
 		return
 	}
-	kept := half(t)
+	halved := half(t)
 	p.ours.add(t.Signal, t.Text)
-	p.kubelets.add(t.Signal, kept.Text)
-	if c := p.capacity(t.Signal); withheld && t.Of(c) != kept.Of(c) {
-		p.reserve(resource, t.Of(c)-kept.Of(c))
+	p.kubelets.add(t.Signal, halved.Text)
+	if c := p.capacity(t.Signal); withheld && t.Of(c) != halved.Of(c) {
+		p.reserve(resource, t.Of(c)-halved.Of(c))
 	}
 }
 
@@ -102,16 +102,16 @@ const off = "0%"
 
 // half returns the threshold that remains in the kubelet. Half of an amount of 1 is 0.
 func half(t Threshold) Threshold {
-	kept := Threshold{Signal: t.Signal, Amount: t.Amount / 2, Percent: float64(float32(t.Percent / 2))}
+	halved := Threshold{Signal: t.Signal, Amount: t.Amount / 2, Percent: float64(float32(t.Percent / 2))}
 	switch {
-	case kept.Amount > 0:
-		kept.Text = signals.Format(kept.Amount, t.Signal.Definition().Unit)
-	case kept.Percent > 0:
-		kept.Text = percent(kept.Percent)
+	case halved.Amount > 0:
+		halved.Text = signals.Format(halved.Amount, t.Signal.Definition().Unit)
+	case halved.Percent > 0:
+		halved.Text = percent(halved.Percent)
 	default:
-		kept.Text = off
+		halved.Text = off
 	}
-	return kept
+	return halved
 }
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', -1, 32) + "%" }

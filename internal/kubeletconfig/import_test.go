@@ -37,11 +37,11 @@ func share(t *testing.T, s kubeletconfig.Sources, capacity kubeletconfig.Capacit
 	return shared
 }
 
-func TestShareOfTheDefaults(t *testing.T) {
+func TestShare_HalvesDefaults(t *testing.T) {
 	shared := share(t, kubeletconfig.Sources{File: []byte(kubeletHead)}, unknown)
 	for _, want := range []string{"memory.available: \"100Mi\"", "nodefs.available: \"12.5%\"", "imagefs.available: \"15%\"", "nodefs.inodesFree: \"5%\""} {
 		if !strings.Contains(string(shared.Agent), want) {
-			t.Errorf("the agent's has no %s:\n%s", want, shared.Agent)
+			t.Errorf("the agent's configuration has no %s:\n%s", want, shared.Agent)
 		}
 	}
 	want := `evictionHard:
@@ -66,20 +66,20 @@ systemReserved:
   memory: "50Mi"
 `
 	if !strings.HasSuffix(string(shared.Kubelet), want) {
-		t.Errorf("the kubelet's:\n%s\nwant at its end:\n%s", shared.Kubelet, want)
+		t.Errorf("the kubelet's configuration:\n%s\nwant the suffix:\n%s", shared.Kubelet, want)
 	}
 }
 
-func TestShareWithCapacities(t *testing.T) {
+func TestShare_UsesCapacities(t *testing.T) {
 	shared := share(t, kubeletconfig.Sources{File: []byte(kubeletHead + "systemReserved: {ephemeral-storage: 1Gi, cpu: 100m}\n")}, of(8<<30, 100_000_000_000))
 	for _, want := range []string{"nodefs.available: \"5%\"", "ephemeral-storage: \"6073741899\"", "cpu: \"100m\"", "memory: \"50Mi\""} {
 		if !strings.Contains(string(shared.Kubelet), want) {
-			t.Errorf("the kubelet's has no %s:\n%s", want, shared.Kubelet)
+			t.Errorf("the kubelet's configuration has no %s:\n%s", want, shared.Kubelet)
 		}
 	}
 }
 
-func TestDropInsAndFlagsCount(t *testing.T) {
+func TestSources_ReadDropInsAndFlags(t *testing.T) {
 	s := kubeletconfig.Sources{
 		File:    []byte(kubeletHead + "evictionHard: {memory.available: 200Mi, nodefs.available: 10%}\nkubeReserved: {memory: 1Gi}\n"),
 		DropIns: [][]byte{[]byte(kubeletHead + "evictionHard: {memory.available: 300Mi}\nlocalStorageCapacityIsolation: false\n")},
@@ -94,11 +94,11 @@ func TestDropInsAndFlagsCount(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if shared := share(t, s, unknown); !strings.Contains(strings.Join(shared.Notes, "\n"), "command line") {
-		t.Errorf("nothing is said of flags that win over files: %q", shared.Notes)
+		t.Errorf("no note about flags with precedence over files: %q", shared.Notes)
 	}
 }
 
-func TestShareRefuses(t *testing.T) {
+func TestShare_RejectsInvalidConfiguration(t *testing.T) {
 	for text, want := range map[string]string{
 		"evictionHard: {nodefs.available: 99.99999%}\n": "leaves no room",
 		"evictionHard: {nodefs.available: 10%}\nevictionSoft: {nodefs.available: 5Gi}\nevictionSoftGracePeriod: {nodefs.available: 1m}\n": "can not be compared",
@@ -107,7 +107,7 @@ func TestShareRefuses(t *testing.T) {
 	} {
 		shared, err := kubeletconfig.Sources{File: []byte(kubeletHead + text)}.Share(unknown)
 		if err == nil || !strings.Contains(err.Error(), want) || shared.Agent != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func random(r *rand.Rand) string {
 
 // The guarantees of an import: allocatable is unchanged, to the byte; no threshold of the kubelet
 // is at or above the agent's; and the doctor finds none of thresholdsAgree.
-func TestAnImportKeepsItsPromises(t *testing.T) {
+func TestShare_PreservesAllocatable(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		capacity := of(signals.Amount(1<<30+r.Int64N(1<<36)), signals.Amount(1<<33+r.Int64N(1<<41)))
@@ -218,13 +218,13 @@ func TestAnImportKeepsItsPromises(t *testing.T) {
 }
 
 // thresholdsAgree are the codes that must be absent after an import.
-var thresholdsAgree = []string{"kubelet-hard-memory", "kubelet-hard-other", "kubelet-soft-evicts", "kubelet-does-not-report", "kubelet-not-comparable", "storage-limits-both", "storage-limits-nobody"}
+var thresholdsAgree = []string{"kubelet-hard-memory", "kubelet-hard-other", "kubelet-soft-evicts", "kubelet-does-not-report", "kubelet-not-comparable", "storage-limits-both", "storage-limits-unenforced"}
 
 func checkWithDoctor(t *testing.T, seed uint64, after kubeletconfig.Sources, shared kubeletconfig.Shared, capacity kubeletconfig.Capacity) {
 	t.Helper()
 	c, err := config.ParseFile(shared.Agent)
 	if err != nil {
-		t.Fatalf("seed %d: the agent refuses its configuration: %v\n%s", seed, err, shared.Agent)
+		t.Fatalf("seed %d: the agent rejects its configuration: %v\n%s", seed, err, shared.Agent)
 	}
 	kubelet, err := after.Read()
 	if err != nil {
@@ -266,7 +266,7 @@ func FuzzShare(f *testing.F) {
 		}
 		s.DropIns = [][]byte{shared.Kubelet}
 		if _, err := s.Read(); err != nil {
-			t.Errorf("a kubelet would refuse this: %v\n%s", err, shared.Kubelet)
+			t.Errorf("rejected kubelet configuration: %v\n%s", err, shared.Kubelet)
 		}
 	})
 }

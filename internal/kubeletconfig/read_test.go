@@ -22,7 +22,7 @@ func read(t *testing.T, text string) kubeletconfig.Config {
 	return k
 }
 
-func TestKubeletDefaults(t *testing.T) {
+func TestRead_Defaults(t *testing.T) {
 	want := kubeletconfig.Config{
 		Hard:             lines(t, "memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%", "imagefs.inodesFree<5%"),
 		TransitionPeriod: 5 * time.Minute, StorageLimits: true,
@@ -35,7 +35,7 @@ func TestKubeletDefaults(t *testing.T) {
 	}
 }
 
-func TestKubeletConfiguration(t *testing.T) {
+func TestRead_AllFields(t *testing.T) {
 	got := read(t, `
 address: 127.0.0.1
 authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 2m0s}}
@@ -61,7 +61,7 @@ imageMaximumGCAge: 24h
 	}
 }
 
-func TestKubeletDefaultsAreMergedOnRequest(t *testing.T) {
+func TestRead_MergesDefaultsOnRequest(t *testing.T) {
 	got := read(t, "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi, nodefs.inodesFree: '0%'}\n").Hard
 	want := lines(t, "memory.available<1Gi", "nodefs.available<10%", "imagefs.available<15%", "imagefs.inodesFree<5%")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -69,7 +69,7 @@ func TestKubeletDefaultsAreMergedOnRequest(t *testing.T) {
 	}
 }
 
-func TestKubeletFaults(t *testing.T) {
+func TestRead_RejectsInvalidFields(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "kind: must be KubeletConfiguration"},
 		{"kind: Pod\napiVersion: v1\n", "apiVersion: v1: must begin with kubelet.config.k8s.io/"},
@@ -87,7 +87,7 @@ func TestKubeletFaults(t *testing.T) {
 	} {
 		_, err := kubeletconfig.Read([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q: got %v, want something with %q", test.text, err, test.want)
+			t.Errorf("%q: got %v, want an error with %q", test.text, err, test.want)
 		}
 	}
 }
@@ -100,17 +100,17 @@ func FuzzRead(f *testing.F) {
 		k, err := kubeletconfig.Read(data)
 		if err != nil {
 			if len(k.Hard)+len(k.Soft) > 0 {
-				t.Errorf("faulty, but read: %+v", k)
+				t.Errorf("thresholds despite an error: %+v", k)
 			}
 			return
 		}
 		for _, l := range append(k.Hard, k.Soft...) {
 			if l.Amount < 0 || l.Percent < 0 || l.Percent > 100 || l.Text == "" {
-				t.Errorf("no threshold of a kubelet: %+v", l)
+				t.Errorf("invalid threshold: %+v", l)
 			}
 		}
 		if k.TransitionPeriod <= 0 {
-			t.Errorf("a transition period of %s", k.TransitionPeriod)
+			t.Errorf("transition period %s, want more than 0", k.TransitionPeriod)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func lines(t *testing.T, texts ...string) []kubeletconfig.Threshold {
 	return all
 }
 
-func TestCompare(t *testing.T) {
+func TestThreshold_Compare(t *testing.T) {
 	const gib = 1 << 30
 	for _, test := range []struct {
 		a, b       string
@@ -45,16 +45,16 @@ func TestCompare(t *testing.T) {
 	} {
 		both := lines(t, test.a, test.b)
 		if order, comparable := both[0].Compare(both[1], test.capacity); order != test.order || comparable != test.comparable {
-			t.Errorf("%s and %s of %d: %d, %v", test.a, test.b, test.capacity, order, comparable)
+			t.Errorf("Compare(%s, %s) of %d: got %d, %v", test.a, test.b, test.capacity, order, comparable)
 		}
 		if order, _ := both[1].Compare(both[0], test.capacity); order != -test.order {
-			t.Errorf("%s and %s of %d: %d the other way round", test.b, test.a, test.capacity, order)
+			t.Errorf("Compare(%s, %s) of %d: got %d", test.b, test.a, test.capacity, order)
 		}
 	}
 }
 
-// Percentages have the kubelet's floating point: 10 % is a little more than a tenth.
-func TestPercentagesAreTheKubelets(t *testing.T) {
+// Percentages have the precision of the kubelet: 10 % is a little more than a tenth.
+func TestThreshold_OfRoundsLikeKubelet(t *testing.T) {
 	for text, want := range map[string]signals.Amount{"10%": 10000000149, "5%": 5000000074, "0.1%": 100000004, "50%": 50000000000} {
 		if got := lines(t, "nodefs.available<"+text)[0].Of(100_000_000_000); got != want {
 			t.Errorf("%s of 1e11 is %d, want %d", text, got, want)

@@ -122,7 +122,7 @@ func (p *sharing) copyReserved(out *page, field string, instead map[string]strin
 func (p *sharing) kubelet() []byte {
 	out := newPage(kubeletGroup+"v1beta1", "KubeletConfiguration",
 		"Beside `plimsoll agent`: a file *.conf, sorted last, in the directory that the kubelet's --config-dir names.",
-		"evictionHard is the backstop of a node whose agent is dead. evictionSoft reports, and never evicts.",
+		"evictionHard is the backstop of a node without a running agent. evictionSoft reports, and never evicts.",
 		"systemReserved withholds what evictionHard does not any more: allocatable stays as it was.")
 	if len(p.kubelets) > 0 { // an empty map would restore the defaults
 		out.mapping("evictionHard", p.kubelets)
@@ -153,6 +153,6 @@ func (p *sharing) remarks() {
 		p.notes = append(p.notes, "systemReserved lowers the limit of kubepods by as much: where pods use all that is allocatable, allocatableMemory.available is met that much sooner")
 	}
 	if p.flagged {
-		p.notes = append(p.notes, "the kubelet's command line says some of this, and wins over files: take those flags out")
+		p.notes = append(p.notes, "the kubelet's command line sets some of these fields and overrides files: remove those flags")
 	}
 }

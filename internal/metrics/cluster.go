@@ -24,15 +24,15 @@ type single struct {
 
 // anybodys are known to each replica, leaders to the leading one only.
 var (
-	anybodys = []single{
+	ofAnyReplica = []single{
 		{nodes, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Nodes) }},
 		{boundPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Pods) }},
-		{keptPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Kept) }},
+		{keptPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.EvictedPods) }},
 		{renewals, prometheus.CounterValue, func(c *Cluster) float64 { return float64(c.Renewals) }},
 	}
-	leaders = []single{
-		{podTimers, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Timers) }},
-		{suspects, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Suspects) }},
+	ofLeader = []single{
+		{podTimers, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.ScheduledPodEvictions) }},
+		{suspects, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Suspected) }},
 		{breakerOpen, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BreakerOpen) }},
 		{budgetExceeded, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BudgetExceeded) }},
 		{replacing, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.Replacing) }},
@@ -54,7 +54,7 @@ var ofZones = []struct {
 func newClusterReader(s ControllerSettings) *clusterReader {
 	r := &clusterReader{s.Cluster, s.States, map[controllerMetric]*prometheus.Desc{}}
 	r.descs[zoneState] = controllerTable[zoneState].desc()
-	for _, one := range slices.Concat(anybodys, leaders) {
+	for _, one := range slices.Concat(ofAnyReplica, ofLeader) {
 		r.descs[one.metric] = controllerTable[one.metric].desc()
 	}
 	for _, one := range ofZones {
@@ -76,11 +76,11 @@ func (r *clusterReader) Collect(series chan<- prometheus.Metric) {
 	if !known {
 		return
 	}
-	r.tell(anybodys, &c, series)
-	if !c.Leads {
+	r.collect(ofAnyReplica, &c, series)
+	if !c.Leading {
 		return
 	}
-	r.tell(leaders, &c, series)
+	r.collect(ofLeader, &c, series)
 	for i := range c.Zones {
 		z := &c.Zones[i]
 		for _, one := range ofZones {
@@ -92,7 +92,7 @@ func (r *clusterReader) Collect(series chan<- prometheus.Metric) {
 	}
 }
 
-func (r *clusterReader) tell(all []single, c *Cluster, series chan<- prometheus.Metric) {
+func (r *clusterReader) collect(all []single, c *Cluster, series chan<- prometheus.Metric) {
 	for _, one := range all {
 		series <- prometheus.MustNewConstMetric(r.descs[one.metric], one.kind, one.value(c))
 	}

@@ -10,13 +10,13 @@ import (
 
 // ControllerSettings configure the controller's instruments.
 type ControllerSettings struct {
-	Version   string
-	Revision  string // of the source; "unknown" if it is not known
-	LinesLost func() int64
-	States    []string // the states of a zone, by name
-	Classes   []string // of requests, most urgent first
-	Results   []string // of requests
-	Decisions []string // the kinds of decisions
+	Version      string
+	Revision     string // of the source; "unknown" if it is not known
+	LinesDropped func() int64
+	States       []string // the states of a zone, by name
+	Classes      []string // of requests, most urgent first
+	Results      []string // of requests
+	Decisions    []string // the kinds of decisions
 	// Cluster returns the present state. Every scrape calls it and waits for it. False: the state
 	// is not known yet and has no series.
 	Cluster func() (Cluster, bool)
@@ -25,16 +25,16 @@ type ControllerSettings struct {
 // Cluster is the controller's knowledge at one time.
 type Cluster struct {
 	Nodes, Pods int
-	Kept        int // of the pods: evicted by agents and stored until their TTL
+	EvictedPods int // of the pods: evicted by agents and stored until their TTL
 	Renewals    uint64
 
-	Leads          bool // this replica leads; otherwise all that follows is unknown
-	Timers         int  // pods with a scheduled eviction
-	Suspects       int  // suspected nodes
-	BreakerOpen    bool
-	BudgetExceeded bool
-	Replacing      bool
-	Zones          []Zone
+	Leading               bool // this replica leads; otherwise all that follows is unknown
+	ScheduledPodEvictions int  // pods with a scheduled eviction
+	Suspected             int  // suspected nodes
+	BreakerOpen           bool
+	BudgetExceeded        bool
+	Replacing             bool
+	Zones                 []Zone
 }
 
 // Zone is one of the controller's zones.
@@ -91,16 +91,16 @@ func NewController(s ControllerSettings) *Controller {
 		m.requestTime.WithLabelValues(class)
 	}
 	r.MustRegister(newClusterReader(s))
-	ofProcess(r, &t[controllerBuildInfo], &t[controllerLinesLost], s.Version, s.Revision, s.LinesLost)
+	ofProcess(r, &t[controllerBuildInfo], &t[controllerLinesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }
 
 // Handler serves the metrics.
 func (m *Controller) Handler() http.Handler { return handler(m.registry) }
 
-// Decided counts a decision; rehearsed: it was only reported.
-func (m *Controller) Decided(kind string, rehearsed bool) {
-	m.decisions.WithLabelValues(kind, strconv.FormatBool(rehearsed)).Inc()
+// Decided counts a decision; dryRun: it was only reported.
+func (m *Controller) Decided(kind string, dryRun bool) {
+	m.decisions.WithLabelValues(kind, strconv.FormatBool(dryRun)).Inc()
 }
 
 // Tainted counts a lost node of a zone.

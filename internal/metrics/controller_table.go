@@ -32,7 +32,7 @@ const (
 	requestWait
 	requestTime
 	eventsDropped
-	controllerLinesLost
+	controllerLinesDropped
 	controllerBuildInfo
 )
 
@@ -104,7 +104,7 @@ var controllerTable = [...]definition{
 		"Time that the API server took to answer a request."},
 	eventsDropped: {"plimsoll_controller_events_dropped_total", counter, nil, nil,
 		"Events that were dropped because of --event-qps."},
-	controllerLinesLost: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
+	controllerLinesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	controllerBuildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},

@@ -12,9 +12,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// aCluster has two zones, one of them without a name.
-var aCluster = metrics.Cluster{
-	Nodes: 7, Pods: 210, Kept: 4, Leads: true, Timers: 30, Suspects: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
+// sampleCluster has two zones, one of them without a name.
+var sampleCluster = metrics.Cluster{
+	Nodes: 7, Pods: 210, EvictedPods: 4, Leading: true, ScheduledPodEvictions: 30, Suspected: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
 	Zones: []metrics.Zone{
 		{Name: "", State: "Normal", Rate: 0.1, Size: 3},
 		{Name: "r/z", State: "PartialDisruption", Rate: 0.01, Size: 4, Unready: 3, Waiting: 2},
@@ -22,12 +22,12 @@ var aCluster = metrics.Cluster{
 }
 
 func openController() *metrics.Controller {
-	return controllerOf(func() (metrics.Cluster, bool) { return aCluster, true })
+	return controllerOf(func() (metrics.Cluster, bool) { return sampleCluster, true })
 }
 
 func controllerOf(cluster func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
-		Version: "v1", Revision: "abc", LinesLost: func() int64 { return 3 },
+		Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 3 },
 		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "tidy"}, Results: []string{"ok", "declined", "failed"}, Decisions: []string{"taint", "evict"},
 		Cluster: cluster,
 	})
@@ -46,7 +46,7 @@ func recordController(m *metrics.Controller) {
 	m.Leading(true)
 }
 
-func TestWhatTheControllerRecordsIsServed(t *testing.T) {
+func TestController_ServesRecordedMetrics(t *testing.T) {
 	m := openController()
 	recordController(m)
 	lines := strings.Split(served(t, m.Handler()), "\n")
@@ -99,7 +99,7 @@ func TestWhatTheControllerRecordsIsServed(t *testing.T) {
 }
 
 // Before the first complete lists no value is known; a removed zone has no series.
-func TestAClusterThatIsNotKnownHasNoSeries(t *testing.T) {
+func TestController_OmitsUnknownCluster(t *testing.T) {
 	var known atomic.Pointer[metrics.Cluster]
 	m := controllerOf(func() (metrics.Cluster, bool) {
 		if c := known.Load(); c != nil {
@@ -109,23 +109,23 @@ func TestAClusterThatIsNotKnownHasNoSeries(t *testing.T) {
 	})
 	has := func(series string) bool { return strings.Contains(served(t, m.Handler()), "\n"+series) }
 	if has("plimsoll_controller_nodes") || has("plimsoll_controller_breaker_open") || has("node_collector_zone_size") {
-		t.Error("a cluster that is not known is served")
+		t.Error("an unknown cluster is served")
 	}
-	known.Store(&aCluster)
+	known.Store(&sampleCluster)
 	if !has(`node_collector_zone_size{zone="r/z"}`) {
 		t.Error("a zone is not served")
 	}
-	known.Store(&metrics.Cluster{Nodes: 3, Leads: true, Zones: aCluster.Zones[:1]})
+	known.Store(&metrics.Cluster{Nodes: 3, Leading: true, Zones: sampleCluster.Zones[:1]})
 	if has(`node_collector_zone_size{zone="r/z"}`) || !has("plimsoll_controller_nodes 3") {
-		t.Error("a zone that is gone is served")
+		t.Error("a removed zone is served")
 	}
 	known.Store(&metrics.Cluster{Nodes: 5})
 	if has("plimsoll_controller_breaker_open") || has("node_collector_zone_size") || !has("plimsoll_controller_nodes 5") {
-		t.Error("a replica that stands by tells what only the leader knows, or not what it knows itself")
+		t.Error("a standby replica serves metrics of the leader, or omits its own")
 	}
 }
 
-func TestTheControllersNamesFollowTheRules(t *testing.T) {
+func TestController_NamesPassPromlint(t *testing.T) {
 	m := openController()
 	recordController(m)
 	problems, err := promlint.New(strings.NewReader(served(t, m.Handler()))).Lint()

@@ -20,8 +20,8 @@ type Settings struct {
 	Configured signals.Set
 	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
-	// LinesLost returns the number of dropped log lines since the start. Every scrape calls it.
-	LinesLost func() int64
+	// LinesDropped returns the number of dropped log lines since the start. Every scrape calls it.
+	LinesDropped func() int64
 }
 
 // Metrics holds the instruments of the agent. Its methods are safe for concurrent use and do not
@@ -30,25 +30,25 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	configured signals.Set
 
-	looks                        [2]prometheus.Observer                    // by signal.Kind
+	checks                       [2]prometheus.Observer                    // by signal.Kind
 	available, capacity, unknown *readings                                 // by signal.Signal
 	conditions                   *readings                                 // by signal.Condition
 	wakes                        [signals.WakeCount + 1]prometheus.Counter // the timer first
 	sources                      *prometheus.GaugeVec
 
-	evictions       *prometheus.CounterVec
-	rehearsed       *prometheus.CounterVec
-	statsAge        *prometheus.HistogramVec
-	evictionsFailed prometheus.Counter
-	evictionsHeld   *prometheus.CounterVec
-	softRefused     prometheus.Counter
-	crossing, dead  prometheus.Observer
-	freed           [len(freerNames)]prometheus.Counter
-	images          [len(reasonNames)]prometheus.Counter
-	debts           prometheus.Gauge
-	armed           *prometheus.GaugeVec
-	runtimeErrors   prometheus.Counter
-	apiErrors       [len(requestNames)]prometheus.Counter
+	evictions                       *prometheus.CounterVec
+	dryRun                          *prometheus.CounterVec
+	statsAge                        *prometheus.HistogramVec
+	evictionsFailed                 prometheus.Counter
+	evictionsLimited                *prometheus.CounterVec
+	softRefused                     prometheus.Counter
+	thresholdToKill, decisionToExit prometheus.Observer
+	freed                           [len(freerNames)]prometheus.Counter
+	images                          [len(reasonNames)]prometheus.Counter
+	pendingStatuses                 prometheus.Gauge
+	armed                           *prometheus.GaugeVec
+	runtimeErrors                   prometheus.Counter
+	apiErrors                       [len(requestNames)]prometheus.Counter
 }
 
 // New returns instruments at zero. All counters exist from the start, so that their first increment
@@ -60,38 +60,38 @@ func New(s Settings) *Metrics {
 		available: table[available].readings(r, signals.Names()), capacity: table[capacity].readings(r, signals.Names()), unknown: table[unknown].readings(r, signals.Names()),
 		conditions: table[condition].readings(r, conditionNames()),
 		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
-		evictionsHeld:   table[evictionsHeld].counters(r),
-		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
-		crossing: table[crossing].histograms(r).WithLabelValues(), dead: table[dead].histograms(r).WithLabelValues(),
-		sources:   table[sources].gauges(r),
-		rehearsed: table[rehearsed].counters(r), armed: table[armed].gauges(r),
-		debts:         table[debts].gauges(r).WithLabelValues(),
-		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
+		evictionsLimited: table[evictionsLimited].counters(r),
+		evictionsFailed:  table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
+		thresholdToKill: table[thresholdToKill].histograms(r).WithLabelValues(), decisionToExit: table[decisionToExit].histograms(r).WithLabelValues(),
+		sources: table[sources].gauges(r),
+		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
+		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(),
+		runtimeErrors:   table[runtimeErrors].counters(r).WithLabelValues(),
 	}
 	for _, by := range limitNames {
-		m.evictionsHeld.WithLabelValues(by)
+		m.evictionsLimited.WithLabelValues(by)
 	}
-	looks := table[lookDuration].histograms(r)
-	for k := range m.looks {
-		m.looks[k] = looks.WithLabelValues(signals.Kind(k).String())
+	checks := table[checkDuration].histograms(r)
+	for k := range m.checks {
+		m.checks[k] = checks.WithLabelValues(signals.Kind(k).String())
 	}
 	for _, cause := range append(s.Configured.Names(), s.Limits...) {
 		m.evictions.WithLabelValues(cause)
-		m.rehearsed.WithLabelValues(cause)
+		m.dryRun.WithLabelValues(cause)
 	}
 	prepare(m.wakes[:], table[wakes].counters(r), append([]string{"timer"}, signals.WakeNames()...))
 	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
 	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
 	prepare(m.apiErrors[:], table[apiErrors].counters(r), requestNames[:])
-	ofProcess(r, &table[buildInfo], &table[linesLost], s.Version, s.Revision, s.LinesLost)
+	ofProcess(r, &table[buildInfo], &table[linesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }
 
 // ofProcess registers the metrics that every process of the program has.
-func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesLost func() int64) {
+func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesDropped func() int64) {
 	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
 	r.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesLost()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
@@ -124,8 +124,10 @@ func handler(r *prometheus.Registry) http.Handler {
 	})
 }
 
-// Look records the duration of an observation of the node. It does not allocate.
-func (m *Metrics) Look(kind signals.Kind, took time.Duration) { m.looks[kind].Observe(took.Seconds()) }
+// Check records the duration of an observation of the node. It does not allocate.
+func (m *Metrics) Check(kind signals.Kind, took time.Duration) {
+	m.checks[kind].Observe(took.Seconds())
+}
 
 // Woken counts the sources that started a check.
 func (m *Metrics) Woken(by signals.Wakes) {
@@ -168,10 +170,10 @@ func (m *Metrics) Observed(seen *signals.Observations) {
 }
 
 // Conditions records the conditions that the agent considers True. It does not allocate.
-func (m *Metrics) Conditions(held signals.ConditionSet) {
+func (m *Metrics) Conditions(set signals.ConditionSet) {
 	for c := range signals.Condition(signals.ConditionCount) {
 		value := 0.0
-		if held.Has(c) {
+		if set.Has(c) {
 			value = 1
 		}
 		m.conditions.values[c].set(value)
@@ -190,19 +192,19 @@ func (m *Metrics) StatsAge(s signals.Signal, age time.Duration) {
 // EvictionFailed counts a selected pod that could not be evicted.
 func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
 
-// EvictionsHeld counts that evictions are limited from now on, by quota, ineffective or owner.
-func (m *Metrics) EvictionsHeld(by string) { m.evictionsHeld.WithLabelValues(by).Inc() }
+// EvictionsLimited counts that evictions are limited from now on, by quota, ineffective or owner.
+func (m *Metrics) EvictionsLimited(by string) { m.evictionsLimited.WithLabelValues(by).Inc() }
 
 // SoftEvictionRefused counts a refusal because of a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }
 
-// CrossingToKill records the time from the first check that found a hard threshold crossed to the
+// ThresholdToKill records the time from the first check that found a hard threshold crossed to the
 // last SIGKILL.
-func (m *Metrics) CrossingToKill(d time.Duration) { m.crossing.Observe(d.Seconds()) }
+func (m *Metrics) ThresholdToKill(d time.Duration) { m.thresholdToKill.Observe(d.Seconds()) }
 
-// DecisionToDead records the time from the check that decided a hard eviction until no process of
+// DecisionToExit records the time from the check that decided a hard eviction until no process of
 // the pod was left.
-func (m *Metrics) DecisionToDead(d time.Duration) { m.dead.Observe(d.Seconds()) }
+func (m *Metrics) DecisionToExit(d time.Duration) { m.decisionToExit.Observe(d.Seconds()) }
 
 // Freed adds the measured increase of free bytes. A decrease, after concurrent allocations by
 // others, counts as 0.
@@ -211,14 +213,14 @@ func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(byt
 // ImagesCollected counts deleted images; n is not negative.
 func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
 
-// Rehearsed counts an eviction decided by a disarmed agent.
-func (m *Metrics) Rehearsed(cause string) { m.rehearsed.WithLabelValues(cause).Inc() }
+// DryRun counts an eviction decided by a disarmed agent.
+func (m *Metrics) DryRun(cause string) { m.dryRun.WithLabelValues(cause).Inc() }
 
 // Armed records whether the agent is armed.
 func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)) }
 
-// StatusDebts records the number of pending pod statuses.
-func (m *Metrics) StatusDebts(n int) { m.debts.Set(float64(n)) }
+// PendingStatuses records the number of pending pod statuses.
+func (m *Metrics) PendingStatuses(n int) { m.pendingStatuses.Set(float64(n)) }
 
 // RuntimeFailed counts a failed request to the container runtime.
 func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }

@@ -33,38 +33,38 @@ func open() *metrics.Metrics {
 	configured.Add(signals.PIDAvailable)
 	return metrics.New(metrics.Settings{
 		Version: "v1", Revision: "abc", Configured: configured,
-		Limits: []string{"emptydirfs.limit"}, LinesLost: func() int64 { return 3 },
+		Limits: []string{"emptydirfs.limit"}, LinesDropped: func() int64 { return 3 },
 	})
 }
 
 // recordAll records one of everything.
 func recordAll(m *metrics.Metrics) {
 	now := time.Now()
-	m.Look(signals.Periodic, 42*time.Microsecond)
-	m.Look(signals.Early, 7*time.Microsecond)
+	m.Check(signals.Periodic, 42*time.Microsecond)
+	m.Check(signals.Early, 7*time.Microsecond)
 	m.Observed(&signals.Observations{
 		signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, now),
 		signals.PIDAvailable:    signals.Unknown("no such file"),
 		signals.NodefsAvailable: signals.Observed(1, 2, now), // not configured
 	})
-	var held signals.ConditionSet
-	held.Add(signals.MemoryPressure)
-	m.Conditions(held)
+	var pressed signals.ConditionSet
+	pressed.Add(signals.MemoryPressure)
+	m.Conditions(pressed)
 	m.Evicted("memory.available")
 	m.Evicted("emptydirfs.limit")
 	m.StatsAge(signals.MemoryAvailable, 20*time.Millisecond)
 	m.EvictionFailed()
 	m.SoftEvictionRefused()
-	m.CrossingToKill(3 * time.Millisecond)
-	m.DecisionToDead(30 * time.Millisecond)
+	m.ThresholdToKill(3 * time.Millisecond)
+	m.DecisionToExit(30 * time.Millisecond)
 	m.Woken(0)
 	m.Woken(signals.ByCrossing | signals.ByStall)
 	m.Source("psi", "/proc/pressure/memory", true)
 	m.Freed(metrics.Images, 10*mebi)
 	m.Freed(metrics.Eviction, -mebi)
 	m.ImagesCollected(metrics.Space, 2)
-	m.StatusDebts(1)
-	m.Rehearsed("memory.available")
+	m.PendingStatuses(1)
+	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()
 	m.APIFailed(metrics.PatchPodStatus)
@@ -77,12 +77,12 @@ func scrape(t *testing.T, m *metrics.Metrics) string {
 
 func served(t *testing.T, handler http.Handler) string {
 	t.Helper()
-	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if answer.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", answer.Code, answer.Body)
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if response.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", response.Code, response.Body)
 	}
-	return answer.Body.String()
+	return response.Body.String()
 }
 
 // ours returns the scraped samples of Plimsoll's own metrics, without comments.
@@ -95,7 +95,7 @@ func ours(text string) (samples []string) {
 	return samples
 }
 
-func TestEverythingRecordedIsServed(t *testing.T) {
+func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 	m := open()
 	recordAll(m)
 	got := ours(scrape(t, m))
@@ -139,30 +139,30 @@ func TestEverythingRecordedIsServed(t *testing.T) {
 	}
 	for _, line := range got {
 		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
-			t.Errorf("%s is served: it is not known, or not configured", line)
+			t.Errorf("%s is served, but unknown or not configured", line)
 		}
 	}
 }
 
-func TestWhatIsUnknownHasNoSeries(t *testing.T) {
+func TestMetrics_OmitsUnknownSignals(t *testing.T) {
 	m := open()
 	has := func(series string) bool {
 		return slices.ContainsFunc(ours(scrape(t, m)), func(line string) bool { return strings.HasPrefix(line, series) })
 	}
 	const memory = `plimsoll_signal_available{signal="memory.available"}`
 	if has("plimsoll_signal_") || has("plimsoll_condition") {
-		t.Error("signals or conditions are served before the first look")
+		t.Error("signals or conditions are served before the first check")
 	}
 	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(0, 512*mebi, time.Now())}
 	if m.Observed(&seen); !has(memory + " 0") {
-		t.Error("nothing available is not served as 0")
+		t.Error("an available amount of 0 is not served")
 	}
 	if m.Observed(&signals.Observations{}); !has(memory + " 0") {
-		t.Error("a signal that was not looked at is forgotten")
+		t.Error("a signal without a new observation is not served")
 	}
 	seen[signals.MemoryAvailable] = signals.Unknown("gone")
 	if m.Observed(&seen); has(memory) || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
-		t.Error("a signal that became unknown is served")
+		t.Error("an unknown signal is served")
 	}
 }
 
@@ -176,8 +176,8 @@ func parsed(t *testing.T, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// TestReferenceIsUpToDate compares the reference with the table and with the served metrics.
-func TestReferenceIsUpToDate(t *testing.T) {
+// TestReference_IsUpToDate compares the reference with the table and with the served metrics.
+func TestReference_IsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	want := metrics.Reference()
 	if *update {
@@ -190,7 +190,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	}
 	agent, controller, parted := strings.Cut(want, "\n## The controller\n")
 	if !parted {
-		t.Fatal("the reference has no part about the controller")
+		t.Fatal("the reference has no section about the controller")
 	}
 	m := open()
 	recordAll(m)
@@ -220,7 +220,7 @@ func documented(t *testing.T, part, text string) {
 		}
 	}
 	if rows := strings.Count(part, "\n| `"); rows != served {
-		t.Errorf("%d metrics are documented, %d served: this test does not record all, or the table holds one that nobody makes", rows, served)
+		t.Errorf("%d metrics are documented, %d served: this test does not record all, or the table has an unused entry", rows, served)
 	}
 }
 
@@ -234,11 +234,11 @@ func rowOf(reference, name string) string {
 	return ""
 }
 
-// kubelet are names of the kubelet behind the prefix, unchanged: its counter of evictions is older
+// kubelet are names of the kubelet with our prefix: its counter of evictions is older
 // than the rule that names of counters end in _total.
 var kubelet = map[string]string{"plimsoll_evictions": "counter metrics should have"}
 
-func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
+func TestMetrics_NamesPassPromlint(t *testing.T) {
 	m := open()
 	recordAll(m)
 	problems, err := promlint.New(strings.NewReader(scrape(t, m))).Lint()
@@ -252,8 +252,8 @@ func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
 	}
 }
 
-// TestNothingIsGlobal: metrics that a library registers globally are not served.
-func TestNothingIsGlobal(t *testing.T) {
+// TestMetrics_UsesOwnRegistry: metrics that a library registers globally are not served.
+func TestMetrics_UsesOwnRegistry(t *testing.T) {
 	stray := prometheus.NewCounter(prometheus.CounterOpts{Name: "stray_total", Help: "Registered globally."})
 	prometheus.MustRegister(stray)
 	defer prometheus.Unregister(stray)
@@ -271,36 +271,36 @@ func TestNothingIsGlobal(t *testing.T) {
 	}
 }
 
-func TestAScraperThatAsksForMoreGetsText(t *testing.T) {
+func TestHandler_ServesTextToOpenMetricsClient(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
 	request.Header.Set("Accept-Encoding", "gzip")
-	answer := httptest.NewRecorder()
-	open().Handler().ServeHTTP(answer, request)
-	if kind := answer.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") || answer.Header().Get("Content-Encoding") != "" {
-		t.Errorf("served as %s, encoded %q", kind, answer.Header().Get("Content-Encoding"))
+	response := httptest.NewRecorder()
+	open().Handler().ServeHTTP(response, request)
+	if kind := response.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") || response.Header().Get("Content-Encoding") != "" {
+		t.Errorf("served as %s, encoded %q", kind, response.Header().Get("Content-Encoding"))
 	}
-	if !strings.Contains(answer.Body.String(), "\nplimsoll_evictions{") {
+	if !strings.Contains(response.Body.String(), "\nplimsoll_evictions{") {
 		t.Error("the kubelet's name for evictions is not served")
 	}
 }
 
-func TestTheLoopRecordsWithoutAllocating(t *testing.T) {
+func TestMetrics_RecordingDoesNotAllocate(t *testing.T) {
 	m := open()
 	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now()), signals.PIDAvailable: signals.Unknown("gone")}
-	var held signals.ConditionSet
+	var pressed signals.ConditionSet
 	allocated := testing.AllocsPerRun(1000, func() {
-		m.Look(signals.Early, 42*time.Microsecond)
-		m.Look(signals.Periodic, 42*time.Microsecond)
+		m.Check(signals.Early, 42*time.Microsecond)
+		m.Check(signals.Periodic, 42*time.Microsecond)
 		m.Observed(&seen)
-		m.Conditions(held)
+		m.Conditions(pressed)
 	})
 	if allocated != 0 {
-		t.Errorf("recording a look allocates %.0f times", allocated)
+		t.Errorf("recording a check allocates %.0f times, want 0", allocated)
 	}
 }
 
-func TestRecordingWhileBeingScraped(t *testing.T) {
+func TestMetrics_ConcurrentWithScrapes(t *testing.T) {
 	m := open()
 	var all sync.WaitGroup
 	const each = 50
@@ -313,21 +313,21 @@ func TestRecordingWhileBeingScraped(t *testing.T) {
 	}
 	for range 20 {
 		if text := scrape(t, m); !strings.Contains(text, "plimsoll_check_duration_seconds_count") {
-			t.Error("a scrape while recording is not whole")
+			t.Error("a scrape during recording is incomplete")
 		}
 	}
 	all.Wait()
 	if got := ours(scrape(t, m)); !slices.Contains(got, "plimsoll_evictions_failed_total 200") {
-		t.Error("not everything was counted")
+		t.Error("the counter of failed evictions is not 200")
 	}
 }
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkMetrics_Check(b *testing.B) {
 	m := open()
 	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now())}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Look(signals.Early, 42*time.Microsecond)
+		m.Check(signals.Early, 42*time.Microsecond)
 		m.Observed(&seen)
 	}
 }

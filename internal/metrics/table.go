@@ -13,17 +13,17 @@ const (
 	evictions metric = iota
 	statsAge
 	imagesCollected
-	rehearsed
+	dryRun
 	evictionsFailed
-	evictionsHeld
+	evictionsLimited
 	softRefused
-	lookDuration
+	checkDuration
 	wakes
 	sources
-	crossing
-	dead
+	thresholdToKill
+	decisionToExit
 	freed
-	debts
+	pendingStatuses
 	available
 	capacity
 	unknown
@@ -31,7 +31,7 @@ const (
 	armed
 	runtimeErrors
 	apiErrors
-	linesLost
+	linesDropped
 	buildInfo
 )
 
@@ -56,8 +56,8 @@ const (
 // Upper bounds in seconds. A check takes tens of microseconds on a quiet node, a kill tens of
 // milliseconds. The higher buckets reveal outliers.
 var (
-	lookBuckets = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1, 10}
-	killBuckets = []float64{1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30}
+	checkBuckets = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1, 10}
+	killBuckets  = []float64{1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30}
 )
 
 // Labels that several metrics have.
@@ -74,27 +74,27 @@ var table = [...]definition{
 		"Age of the observation that led to an eviction. The kubelet's counterpart is kubelet_eviction_stats_age_seconds."},
 	imagesCollected: {"plimsoll_image_garbage_collected_total", counter, []label{{"reason", valuesOf(reasonNames[:])}}, nil,
 		"Images deleted because they were unused for too long, or to free space. The kubelet's counterpart is kubelet_image_garbage_collected_total."},
-	rehearsed: {"plimsoll_evictions_dry_run_total", counter, []label{ofEviction}, nil,
+	dryRun: {"plimsoll_evictions_dry_run_total", counter, []label{ofEviction}, nil,
 		"Evictions that a disarmed agent decided and did not carry out, by signal."},
 	evictionsFailed: {"plimsoll_evictions_failed_total", counter, nil, nil,
 		"Evictions that failed. Usually the next pod of the ranking is tried in the same check."},
-	evictionsHeld: {"plimsoll_evictions_limited_total", counter, []label{{"reason", valuesOf(limitNames[:])}}, nil,
+	evictionsLimited: {"plimsoll_evictions_limited_total", counter, []label{{"reason", valuesOf(limitNames[:])}}, nil,
 		"Times that evictions began to be limited: the quota of an hour was reached, evictions were ineffective, or the owner of a pod recreates it repeatedly."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
 		"Soft evictions that the API server refused because of a PodDisruptionBudget. They are retried."},
-	lookDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, lookBuckets,
+	checkDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, checkBuckets,
 		"Time to observe the node in one check."},
 	wakes: {"plimsoll_wakeups_total", counter, []label{{"source", "timer, " + valuesOf(signals.WakeNames())}}, nil,
 		"Checks by the source that woke the agent: the timer, the agent itself (request), or a kernel notification."},
 	sources: {"plimsoll_notification_source", gauge, []label{{"source", "kind of notification"}, {"where", "cgroup or file"}}, nil,
 		"1 while kernel notifications of this source are active, 0 while they are unavailable. The log has the reason."},
-	crossing: {"plimsoll_threshold_to_kill_duration_seconds", histogram, nil, killBuckets,
+	thresholdToKill: {"plimsoll_threshold_to_kill_duration_seconds", histogram, nil, killBuckets,
 		"Time from the first check that found a hard threshold crossed to the last SIGKILL."},
-	dead: {"plimsoll_eviction_exit_duration_seconds", histogram, nil, killBuckets,
+	decisionToExit: {"plimsoll_eviction_exit_duration_seconds", histogram, nil, killBuckets,
 		"Time from the check that decided a hard eviction until no process of the pod was left."},
 	freed: {"plimsoll_reclaimed_bytes_total", counter, []label{{"source", valuesOf(freerNames[:])}}, nil,
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
-	debts: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
+	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
@@ -110,7 +110,7 @@ var table = [...]definition{
 		"Requests to the container runtime that failed or timed out."},
 	apiErrors: {"plimsoll_api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
 		"Failed requests to the API server by kind of request. A soft eviction refused by a PodDisruptionBudget is not counted."},
-	linesLost: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
+	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},

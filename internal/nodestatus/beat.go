@@ -15,13 +15,13 @@ type beat struct {
 	// permit returns the error that forbids a renewal. ErrKubelet ends the beat, any other error
 	// delays the renewal.
 	permit func(context.Context) error
-	// doubt replaces permit after another writer changed the lease.
-	doubt func(context.Context) error
-	claim func() *claim
+	// recheck replaces permit after another writer changed the lease.
+	recheck func(context.Context) error
+	claim   func() *claim
 	// kick requests a renewal without delay. Nil: no such requests.
 	kick <-chan struct{}
 
-	told string // kind of trouble that was logged last; empty: none
+	lastTrouble string // kind of trouble that was logged last; empty: none
 }
 
 // run returns nil when ctx ends, or an error that wraps ErrKubelet.
@@ -49,34 +49,34 @@ func (b *beat) once(ctx context.Context) (wait time.Duration, err error) {
 	case errors.Is(err, ErrKubelet):
 		return 0, err
 	case errors.Is(err, errNotYet):
-		return heldBackPeriod, nil
+		return delayedPeriod, nil
 	default:
-		b.count.heldBack.Add(1)
-		b.tell("held back", err)
-		return heldBackPeriod, nil
+		b.count.delayed.Add(1)
+		b.report("delayed", err)
+		return delayedPeriod, nil
 	}
-	err = b.renew(ctx, b.claim(), b.doubt)
+	err = b.renew(ctx, b.claim(), b.recheck)
 	switch {
 	case errors.Is(err, ErrKubelet):
 		return 0, err
 	case err == nil:
 		b.count.renewed.Add(1)
-		b.tell("", nil)
+		b.report("", nil)
 	case ctx.Err() == nil:
 		b.count.failed.Add(1)
-		b.tell("failing", err)
+		b.report("failing", err)
 	}
 	return b.pause(err), nil
 }
 
-// tell logs the first failure of a series, and the recovery.
-func (b *beat) tell(trouble string, err error) {
+// report logs the first failure of a series, and the recovery.
+func (b *beat) report(trouble string, err error) {
 	switch {
-	case trouble == b.told:
+	case trouble == b.lastTrouble:
 	case trouble == "":
 		b.log.Info("Resumed renewing the lease", "lease", b.what)
 	default:
 		b.log.Error("Failed to renew the lease", "lease", b.what, "reason", trouble, "error", err)
 	}
-	b.told = trouble
+	b.lastTrouble = trouble
 }

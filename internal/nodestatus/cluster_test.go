@@ -35,9 +35,9 @@ const (
 	transition = 3 * time.Second
 )
 
-// real is an API server with an administrator and an agent. The agent has the rights of deploy/rbac
+// env is an API server with an administrator and an agent. The agent has the rights of deploy/rbac
 // and a connection with injected faults.
-type real struct {
+type env struct {
 	t     *testing.T
 	c     *cluster.Cluster
 	name  string // of the node
@@ -47,11 +47,11 @@ type real struct {
 	text  *logcapture.Book
 }
 
-func startReal(t *testing.T, o cluster.Options) *real {
+func startEnv(t *testing.T, o cluster.Options) *env {
 	cluster.Need(t)
 	c := cluster.Make(t, o)
 	admin, err := c.Clients()
-	r := &real{t: t, c: c, name: cluster.NodeName, admin: admin, text: &logcapture.Book{}}
+	r := &env{t: t, c: c, name: cluster.NodeName, admin: admin, text: &logcapture.Book{}}
 	r.must(err)
 	r.log = r.text.Logger()
 	r.allow("agent.yaml")
@@ -64,8 +64,8 @@ func startReal(t *testing.T, o cluster.Options) *real {
 }
 
 // startBare starts an API server with a node that no controller manages.
-func startBare(t *testing.T) *real {
-	r := startReal(t, cluster.Options{Components: cluster.APIServer})
+func startBare(t *testing.T) *env {
+	r := startEnv(t, cluster.Options{Components: cluster.APIServer})
 	r.name = nodeName
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}}}
 	_, err := r.admin.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
@@ -73,14 +73,14 @@ func startBare(t *testing.T) *real {
 	return r
 }
 
-func (r *real) must(err error) {
+func (r *env) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *real) allow(file string) {
+func (r *env) allow(file string) {
 	r.t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "deploy", "rbac", file))
 	r.must(err)
@@ -89,14 +89,14 @@ func (r *real) allow(file string) {
 }
 
 // object reads the Node.
-func (r *real) object() *corev1.Node {
+func (r *env) object() *corev1.Node {
 	r.t.Helper()
 	n, err := r.admin.CoreV1().Nodes().Get(r.t.Context(), r.name, metav1.GetOptions{})
 	r.must(err)
 	return n
 }
 
-func (r *real) tainted(key string) bool {
+func (r *env) tainted(key string) bool {
 	r.t.Helper()
 	return slices.ContainsFunc(r.object().Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
@@ -111,11 +111,11 @@ func condition(n *corev1.Node, kind string) corev1.NodeCondition {
 }
 
 // await waits for a condition and returns the duration.
-func (r *real) await(what string, within time.Duration, so func() bool) time.Duration {
+func (r *env) await(what string, within time.Duration, done func() bool) time.Duration {
 	r.t.Helper()
 	begun, tick := time.Now(), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
-	for !so() {
+	for !done() {
 		if time.Since(begun) > within {
 			r.t.Fatalf("not within %s: %s; the node is %v, the log\n%s", within, what, r.object().Status.Conditions, r.text)
 		}
@@ -124,20 +124,20 @@ func (r *real) await(what string, within time.Duration, so func() bool) time.Dur
 	return time.Since(begun)
 }
 
-func (r *real) awaitStatus(kind string, status corev1.ConditionStatus, within time.Duration) time.Duration {
+func (r *env) awaitStatus(kind string, status corev1.ConditionStatus, within time.Duration) time.Duration {
 	r.t.Helper()
 	return r.await(kind+" is "+string(status), within, func() bool { return condition(r.object(), kind).Status == status })
 }
 
 // patchStatus writes like another program, such as a kubelet.
-func (r *real) patchStatus(patch string) {
+func (r *env) patchStatus(patch string) {
 	r.t.Helper()
 	_, err := r.admin.CoreV1().Nodes().Patch(r.t.Context(), r.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	r.must(err)
 }
 
 // running calls run in a goroutine until the test ends.
-func (r *real) running(run func(ctx context.Context)) (stop func()) {
+func (r *env) running(run func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { run(ctx) })
@@ -146,7 +146,7 @@ func (r *real) running(run func(ctx context.Context)) (stop func()) {
 	return stop
 }
 
-func TestRealAPIServer(t *testing.T) {
+func TestConditions_OnRealAPIServer(t *testing.T) {
 	t.Parallel()
 	r := startBare(t)
 	var watched atomic.Pointer[corev1.Node] // an informer's view, as old as the test needs
@@ -172,27 +172,27 @@ func TestRealAPIServer(t *testing.T) {
 	c.Set(pressure, crossings)
 	t.Logf("True after %s", r.awaitStatus(memoryType, corev1.ConditionTrue, 2*time.Second))
 	if got := condition(r.object(), memoryType); got.Reason != "KubeletHasInsufficientMemory" {
-		t.Errorf("the condition is %v", got)
+		t.Errorf("condition %v, want the kubelet's reason", got)
 	}
 	c.Set(0, nodestatus.Crossings{})
-	held := r.awaitStatus(memoryType, corev1.ConditionFalse, 30*time.Second)
-	t.Logf("False after %s", held)
-	if held < transition-time.Second {
-		t.Errorf("held for %s only", held)
+	lasted := r.awaitStatus(memoryType, corev1.ConditionFalse, 30*time.Second)
+	t.Logf("False after %s", lasted)
+	if lasted < transition-time.Second {
+		t.Errorf("cleared after %s, want at least %s", lasted, transition-time.Second)
 	}
 
 	// Another program writes them: the agent gives them up.
 	watched.Store(r.object())
 	now := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
-	r.patchStatus(`{"status":{"conditions":[{"type":"MemoryPressure","status":"False","reason":"Stranger","lastHeartbeatTime":"` + now + `"}]}}`)
+	r.patchStatus(`{"status":{"conditions":[{"type":"MemoryPressure","status":"False","reason":"OtherWriter","lastHeartbeatTime":"` + now + `"}]}}`)
 	watched.Store(r.object())
 	c.Set(pressure, crossings)
 	r.awaitStatus(ownMemory, corev1.ConditionTrue, 15*time.Second)
-	if got := condition(r.object(), memoryType); got.Reason != "Stranger" || !strings.Contains(r.text.String(), "somebody else writes the condition MemoryPressure") {
-		t.Errorf("fought for, or in silence: %v\n%s", got, r.text)
+	if got := condition(r.object(), memoryType); got.Reason != "OtherWriter" || !strings.Contains(r.text.String(), "another program writes the condition MemoryPressure") {
+		t.Errorf("overwritten, or given up without a log message: %v\n%s", got, r.text)
 	}
 	if got := condition(r.object(), ownMemory).Message; got != "memory.available is below its threshold: threshold 1Gi, available 900Mi" {
-		t.Errorf("our condition says %q", got)
+		t.Errorf("own condition with message %q", got)
 	}
 
 	r.mayTaint()
@@ -203,32 +203,32 @@ func TestRealAPIServer(t *testing.T) {
 	r.await("withdrawn", 20*time.Second, func() bool { return condition(r.object(), ownMemory).Type == "" })
 	r.await("the taint is gone", 20*time.Second, func() bool { return !r.tainted(ourTaint) })
 	if !r.tainted("team") {
-		t.Error("somebody else's taint is gone")
+		t.Error("a foreign taint was removed")
 	}
-	if got := condition(r.object(), memoryType).Reason; got != "Stranger" {
-		t.Errorf("the stranger's condition was changed: %s", got)
+	if got := condition(r.object(), memoryType).Reason; got != "OtherWriter" {
+		t.Errorf("the other writer's condition was changed: %s", got)
 	}
 	r.showsPressure()
 }
 
 // mayTaint checks the behaviour without the right to write taints, then with it.
-func (r *real) mayTaint() {
+func (r *env) mayTaint() {
 	r.t.Helper()
 	r.await("the missing right is named", 15*time.Second, func() bool { return strings.Contains(r.text.String(), "right to patch nodes") })
 	r.allow("agent-pressure-taint.yaml")
-	r.await("the taint is there beside the others", 20*time.Second, func() bool { return r.tainted(ourTaint) })
+	r.await("the taint was added", 20*time.Second, func() bool { return r.tainted(ourTaint) })
 	if !r.tainted("team") {
-		r.t.Error("somebody else's taint is gone")
+		r.t.Error("a foreign taint was removed")
 	}
 }
 
 // failAndRecover injects every fault of the API server before the condition becomes False.
-func (r *real) failAndRecover(press, ease func()) {
+func (r *env) failAndRecover(press, ease func()) {
 	r.t.Helper()
 	for _, code := range []int{429, 409, 500} {
 		r.c.Front.Answer(code, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "/status") })
 		ease()
-		r.await("a refused write", 30*time.Second, func() bool { return r.c.Front.Answered(code) > 0 })
+		r.await("refused write", 30*time.Second, func() bool { return r.c.Front.Answered(code) > 0 })
 		r.c.Front.Forward()
 		r.awaitStatus(ownMemory, corev1.ConditionFalse, 30*time.Second)
 		press()
@@ -237,21 +237,21 @@ func (r *real) failAndRecover(press, ease func()) {
 }
 
 // showsPressure checks the output for an operator.
-func (r *real) showsPressure() {
+func (r *env) showsPressure() {
 	r.t.Helper()
 	list, err := r.admin.CoreV1().Events("default").List(r.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + nodeName})
 	r.must(err)
 	if len(list.Items) == 0 {
-		r.t.Error("no event of the node")
+		r.t.Error("the node has no event")
 	}
-	said, err := r.c.Kubectl(r.t.Context(), "describe", "node", nodeName)
+	output, err := r.c.Kubectl(r.t.Context(), "describe", "node", nodeName)
 	r.must(err)
-	if !strings.Contains(said, "NodeHasInsufficientMemory") {
-		r.t.Errorf("kubectl describe does not show the pressure:\n%s", said)
+	if !strings.Contains(output, "NodeHasInsufficientMemory") {
+		r.t.Errorf("kubectl describe does not show the pressure:\n%s", output)
 	}
 }
 
-func TestRealLeases(t *testing.T) {
+func TestLeases_OnRealAPIServer(t *testing.T) {
 	t.Parallel()
 	r := startBare(t)
 	object := r.object()
@@ -294,9 +294,9 @@ func TestRealLeases(t *testing.T) {
 	select {
 	case err := <-ended:
 		if !errors.Is(err, nodestatus.ErrKubelet) {
-			t.Errorf("ended by %v", err)
+			t.Errorf("got %v, want ErrKubelet", err)
 		}
 	case <-time.After(15 * time.Second):
-		t.Error("a dead kubelet would look alive")
+		t.Error("the renewal did not end beside a kubelet")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -16,21 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 const (
-	// lookPeriod is the interval between comparisons of the Node with the desired conditions. They
-	// detect writes by others and a new kubelet. With an informer they cost no request.
-	lookPeriod = 10 * time.Second
+	// comparePeriod is the interval between comparisons of the Node with the desired conditions.
+	// They detect writes by others and a new kubelet. With an informer they cost no request.
+	comparePeriod = 10 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 8 * time.Second
-	// firstRetry and lastRetry are the shortest and the longest interval between attempts after a
-	// failure.
-	firstRetry, lastRetry = 500 * time.Millisecond, 30 * time.Second
 	// fieldManager is the field manager of all writes.
 	fieldManager = "plimsoll-agent"
 )
+
+// writeBackoff is the delay after a failed write.
+var writeBackoff = backoff.Bounds{Min: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // ConditionParts configures Conditions.
 type ConditionParts struct {
@@ -75,14 +75,13 @@ type Conditions struct {
 	last   signals.ConditionSet
 
 	// The following fields belong to the goroutine in Run.
-	wanted  *wanted
-	ledger  *ledger
-	answer  *corev1.Node // of the last write
-	doubt   bool         // the result of the last write is unknown
-	retry   time.Duration
-	failing bool    // and it was logged
-	tainted error   // error of the last write of taints
-	chosen  *Owners // last logged owners
+	wanted    *wanted
+	ledger    *ledger
+	answer    *corev1.Node // of the last write
+	uncertain bool         // the result of the last write is unknown
+	fails     int          // successive
+	tainted   error        // error of the last write of taints
+	chosen    *Owners      // last logged owners
 
 	written, failed atomic.Int64
 	withdrawn       atomic.Bool
@@ -122,7 +121,7 @@ func (c *Conditions) Run(ctx context.Context) {
 	for {
 		timer := time.NewTimer(c.round(ctx))
 		wake := c.wake
-		if c.retry > 0 {
+		if c.fails > 0 {
 			wake = nil // a backoff is not shortened by new desired conditions
 		}
 		select {
@@ -144,17 +143,17 @@ func (c *Conditions) round(ctx context.Context) time.Duration {
 	default:
 	}
 	if c.wanted == nil { // no owners are determined before the first Set
-		return lookPeriod
+		return comparePeriod
 	}
 	next, err := c.write(ctx)
 	if err != nil {
 		return c.backOff(ctx, err)
 	}
-	if c.failing {
+	if c.fails > 0 {
 		c.Log.Info("Resumed writing the node's conditions", "node", c.NodeName)
 	}
-	c.retry, c.failing = 0, false
-	return min(max(time.Until(next), 0), lookPeriod)
+	c.fails = 0
+	return min(max(time.Until(next), 0), comparePeriod)
 }
 
 func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
@@ -162,22 +161,21 @@ func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
 		return 0 // ctx has ended
 	}
 	c.failed.Add(1)
-	if !c.failing {
+	if c.fails == 0 {
 		c.Log.Error("Failed to write the node's conditions, retrying", "node", c.NodeName, "error", err)
 	}
-	c.failing = true
-	c.retry = min(max(2*c.retry, firstRetry), lastRetry)
-	return c.retry - rand.N(c.retry/4)
+	c.fails++
+	return writeBackoff.Jittered(c.fails)
 }
 
 // write compares the Node with the desired conditions and writes the difference. In a disarmed
 // agent it withdraws everything.
 func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
-	if c.silent() {
-		return time.Now().Add(lookPeriod), c.withdraw(ctx)
+	if c.disarmed() {
+		return time.Now().Add(comparePeriod), c.withdraw(ctx)
 	}
 	c.withdrawn.Store(false)
-	n, err := c.look(ctx)
+	n, err := c.current(ctx)
 	if err != nil {
 		return next, err
 	}
@@ -196,15 +194,15 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	return d.next, nil
 }
 
-// look returns a Node at least as new as the last own write to it.
-func (c *Conditions) look(ctx context.Context) (*corev1.Node, error) {
-	if c.Node != nil && !c.doubt {
+// current returns a Node at least as new as the last own write to it.
+func (c *Conditions) current(ctx context.Context) (*corev1.Node, error) {
+	if c.Node != nil && !c.uncertain {
 		if n, ok := newer(c.Node(), c.answer); ok {
 			return n, nil
 		}
 	}
 	n, err := c.read(ctx)
-	c.doubt = err != nil
+	c.uncertain = err != nil
 	return n, err
 }
 
@@ -239,7 +237,7 @@ func (c *Conditions) patchStatus(ctx context.Context, d *draft, n *corev1.Node, 
 	if err := c.patch(ctx, types.StrategicMergePatchType, patch, "status"); err != nil {
 		return explain(err, "write the conditions of the node "+c.NodeName, "patch nodes/status")
 	}
-	c.ledger.taken(d)
+	c.ledger.accepted(d)
 	for _, change := range d.changes {
 		if c.Events != nil {
 			c.Events.changed(change)
@@ -253,7 +251,7 @@ func (c *Conditions) patch(ctx context.Context, kind types.PatchType, patch []by
 	defer cancel()
 	answer, err := c.Client.Nodes().Patch(ctx, c.NodeName, kind, patch, metav1.PatchOptions{FieldManager: fieldManager}, subresource...)
 	if err != nil {
-		c.doubt = true
+		c.uncertain = true
 		return err
 	}
 	c.answer = answer

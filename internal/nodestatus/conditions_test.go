@@ -55,14 +55,14 @@ func run(t *testing.T, p ConditionParts, test func(a *fakeAPI, c *Conditions, lo
 	})
 }
 
-func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
+func TestConditions_SetAtOnceClearedAfterTransition(t *testing.T) {
 	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		pass(time.Minute)
 		if got := a.status(ownMemory); got != "" {
-			t.Errorf("%s before anybody knows", got)
+			t.Errorf("%s before the first Set", got)
 		}
 		c.Set(0, Crossings{})
-		pass(lookPeriod)
+		pass(comparePeriod)
 		if got := a.status(ownMemory); got != no {
 			t.Errorf("%q at the start, want False", got)
 		}
@@ -75,8 +75,8 @@ func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
 		c.Set(0, Crossings{})
 		for pass(time.Second); a.status(ownMemory) == yes; pass(time.Second) {
 		}
-		if held := time.Since(set); held < period || held > period+lookPeriod {
-			t.Errorf("cleared after %s, want %s", held, period)
+		if lasted := time.Since(set); lasted < period || lasted > period+comparePeriod {
+			t.Errorf("cleared after %s, want %s", lasted, period)
 		}
 		if written, failed := c.Counts(); written < 16 || written > 18 || failed != 0 { // False, True, renewed every 20 s, False
 			t.Errorf("%d written, %d failed, want 17 and 0", written, failed)
@@ -85,7 +85,7 @@ func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
 }
 
 // A True of our own type is renewed while the agent checks its node. A False causes no writes.
-func TestATrueOfOurOwnIsRenewed(t *testing.T) {
+func TestConditions_RenewsOwnTrueWhileAlive(t *testing.T) {
 	var hung atomic.Bool
 	alive := func(time.Time) error {
 		if hung.Load() {
@@ -101,7 +101,7 @@ func TestATrueOfOurOwnIsRenewed(t *testing.T) {
 			hung.Store(false)
 			since := func() (n int64) {
 				before, _ := c.Counts()
-				pass(2*time.Minute + lookPeriod/2)
+				pass(2*time.Minute + comparePeriod/2)
 				n, _ = c.Counts()
 				return n - before
 			}
@@ -119,38 +119,38 @@ func TestATrueOfOurOwnIsRenewed(t *testing.T) {
 	}
 }
 
-func TestASuccessorKeepsWhatItFinds(t *testing.T) {
+func TestConditions_SuccessorHonoursTransition(t *testing.T) {
 	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: ownMemory, Status: yes,
 				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)), LastHeartbeatTime: metav1.NewTime(time.Now())}}
 		})
-		c.Set(0, Crossings{}) // after the loss of the state file: the pressure is not known
-		pass(period - time.Minute - lookPeriod)
+		c.Set(0, Crossings{}) // the state file is lost: the agent does not know of the pressure
+		pass(period - time.Minute - comparePeriod)
 		if got := a.status(ownMemory); got != yes {
 			t.Errorf("%q after less than the period", got)
 		}
-		pass(3 * lookPeriod)
+		pass(3 * comparePeriod)
 		if got := a.status(ownMemory); got != no {
 			t.Errorf("%q after the period", got)
 		}
 	})
 }
 
-func TestFaultsOfTheAPIServer(t *testing.T) {
+func TestConditions_RetriesAfterAPIErrors(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for _, test := range []struct {
-		name  string
-		fault error
-		hang  bool
-		says  string
+		name    string
+		fault   error
+		hang    bool
+		wantLog string
 	}{
 		{"429", apierrors.NewTooManyRequests("slow down", 1), false, "slow down"},
 		{"409", apierrors.NewConflict(nodes, "n", errors.New("changed")), false, "changed"},
 		{"500", apierrors.NewInternalError(errors.New("broken")), false, "broken"},
 		{"403", apierrors.NewForbidden(nodes, "n", errors.New("no")), false, "right to patch nodes/status"},
 		{"unreachable", fmt.Errorf("dial: refused"), false, "refused"},
-		{"silence", nil, true, "did not answer within 8s"},
+		{"no response", nil, true, "did not answer within 8s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
@@ -161,18 +161,18 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 				if tries := a.called("patch nodes/status"); tries > 35 {
 					t.Errorf("%d tries in 10 minutes", tries)
 				}
-				if n := log.Count(test.says); n != 1 {
-					t.Errorf("said %d times, want once: %s", n, log)
+				if n := log.Count(test.wantLog); n != 1 {
+					t.Errorf("logged %d times, want once: %s", n, log)
 				}
 				c.Set(0, Crossings{})
 				a.fail("patch nodes/status", nil)
 				a.hang(false)
-				pass(lastRetry + requestTimeout)
+				pass(writeBackoff.Max + requestTimeout)
 				if got := a.status(ownMemory); got != no {
-					t.Errorf("%q, want what is wanted now, False", got)
+					t.Errorf("%q after recovery, want the latest state, False", got)
 				}
 				if log.Count("Resumed writing") != 1 {
-					t.Error("nobody was told that it is over")
+					t.Error("the recovery was not logged")
 				}
 				if _, failed := c.Counts(); failed == 0 {
 					t.Error("no failure counted")
@@ -182,11 +182,11 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestLostAnswersAreNoStrangers(t *testing.T) {
+func TestConditions_RecognisesOwnWriteAfterLostResponse(t *testing.T) {
 	owner := func(*corev1.Node) Owners { return memoryOnly(StandardTypes) }
 	run(t, ConditionParts{Owner: owner}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(0, Crossings{})
-		pass(lookPeriod)
+		pass(comparePeriod)
 		a.loseAnswers(true)
 		c.Set(memory, Crossings{})
 		pass(time.Minute)
@@ -195,20 +195,20 @@ func TestLostAnswersAreNoStrangers(t *testing.T) {
 		if got := a.status(standardMemory); got != yes {
 			t.Errorf("%q, want True", got)
 		}
-		if log.Count("somebody else") != 0 || a.status(ownMemory) != "" {
-			t.Error("gave up its own writing")
+		if log.Count("another program writes") != 0 || a.status(ownMemory) != "" {
+			t.Error("an own write was attributed to another program")
 		}
 	})
 }
 
-func TestAKubeletComes(t *testing.T) {
+func TestConditions_UsesOwnTypesBesideNewKubelet(t *testing.T) {
 	owner := func(n *corev1.Node) Owners {
 		return Auto.Owners(n, nil, []kubeletconfig.Threshold{{Signal: signals.MemoryAvailable, Amount: 1}})
 	}
 	run(t, ConditionParts{Owner: owner}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
-		pass(lookPeriod)
+		pass(comparePeriod)
 		if a.status(standardMemory) != yes || a.status(ownMemory) != "" {
 			t.Errorf("without a kubelet: %v", a.node().Status.Conditions)
 		}
@@ -217,14 +217,14 @@ func TestAKubeletComes(t *testing.T) {
 			find(n, standardMemory).Status = no
 		})
 		before := a.node()
-		pass(2 * lookPeriod)
+		pass(2 * comparePeriod)
 		if a.status(ownMemory) != yes || *find(a.node(), standardMemory) != *find(before, standardMemory) {
 			t.Errorf("beside a kubelet: %v", a.node().Status.Conditions)
 		}
 	})
 }
 
-func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
+func TestConditions_TaintsFollowOwnConditions(t *testing.T) {
 	foreign := corev1.Taint{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: "plimsoll.dev/memory-pressure", Effect: corev1.TaintEffectNoSchedule}
 	has := func(a *fakeAPI, want ...corev1.Taint) {
@@ -236,27 +236,27 @@ func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 	run(t, ConditionParts{Taint: true}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{foreign} })
 		c.Set(memory, Crossings{})
-		pass(lookPeriod)
+		pass(comparePeriod)
 		has(a, foreign, ours)
 		a.fail("patch nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", errors.New("no")))
 		c.Set(0, Crossings{})
-		pass(period + 2*lookPeriod)
+		pass(period + 2*comparePeriod)
 		if a.status(ownMemory) != no || log.Count("right to patch nodes") != 1 {
-			t.Errorf("conditions wait for taints, or nobody was told: %s", log)
+			t.Errorf("conditions wait for taints, or the error was not logged once: %s", log)
 		}
 		a.fail("patch nodes", nil)
-		pass(2 * lookPeriod)
+		pass(2 * comparePeriod)
 		has(a, foreign)
 	})
 	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
 		c.Set(memory, Crossings{})
-		pass(lookPeriod)
+		pass(comparePeriod)
 		has(a, foreign) // taints are disabled now
 	})
 }
 
-func TestTaintsOfOthersAreTheirs(t *testing.T) {
+func TestTaints_PreservesForeignTaints(t *testing.T) {
 	evicting := corev1.Taint{Key: "plimsoll.dev/memory-pressure", Effect: corev1.TaintEffectNoExecute}
 	ours := corev1.Taint{Key: "plimsoll.dev/memory-pressure", Effect: corev1.TaintEffectNoSchedule}
 	for _, test := range []struct {
@@ -266,38 +266,38 @@ func TestTaintsOfOthersAreTheirs(t *testing.T) {
 		want    []corev1.Taint
 		changed bool
 	}{
-		{"nothing to do", []corev1.Taint{evicting}, 0, []corev1.Taint{evicting}, false},
-		{"beside another effect", []corev1.Taint{evicting}, memory, []corev1.Taint{evicting, ours}, true},
-		{"there already", []corev1.Taint{ours, evicting}, memory, []corev1.Taint{ours, evicting}, false},
-		{"the last one goes", []corev1.Taint{ours}, 0, []corev1.Taint{}, true},
+		{"no change", []corev1.Taint{evicting}, 0, []corev1.Taint{evicting}, false},
+		{"foreign taint with another effect", []corev1.Taint{evicting}, memory, []corev1.Taint{evicting, ours}, true},
+		{"present already", []corev1.Taint{ours, evicting}, memory, []corev1.Taint{ours, evicting}, false},
+		{"last taint removed", []corev1.Taint{ours}, 0, []corev1.Taint{}, true},
 	} {
 		got, changed := taints(test.present, test.pressed)
 		if fmt.Sprint(got) != fmt.Sprint(test.want) || changed != test.changed {
-			t.Errorf("%s: %v, %t", test.name, got, changed)
+			t.Errorf("%s: got %v, %t, want %v, %t", test.name, got, changed, test.want, test.changed)
 		}
 	}
 }
 
-func TestSetWaitsForNobody(t *testing.T) {
+func TestConditions_SetNeitherBlocksNorAllocates(t *testing.T) {
 	c := NewConditions(ConditionParts{Transition: period}) // Run is never called
 	for i := range 1000 {
 		c.Set(signals.ConditionSet(i%8), Crossings{})
 	}
 	if w := <-c.latest; w.set != 999%8 {
-		t.Errorf("the latest is %v", w.set)
+		t.Errorf("latest set %v, want %v", w.set, signals.ConditionSet(999%8))
 	}
 	h, now := NewHeartbeat(HeartbeatParts{}), time.Now()
-	looks := 0
+	calls := 0
 	if n := testing.AllocsPerRun(1000, func() {
-		looks++
-		c.Set(signals.ConditionSet(looks%8), Crossings{})
+		calls++
+		c.Set(signals.ConditionSet(calls%8), Crossings{})
 		h.Beat(now)
 	}); n != 0 {
-		t.Errorf("a look allocates %v times to be told of", n)
+		t.Errorf("Set and Beat allocate %v times, want 0", n)
 	}
 }
 
-func TestNewerViewCounts(t *testing.T) {
+func TestNewer_ReturnsNewerVersion(t *testing.T) {
 	at := func(version string) *corev1.Node {
 		n := nodeOf()
 		n.ResourceVersion = version
@@ -312,14 +312,14 @@ func TestNewerViewCounts(t *testing.T) {
 	} {
 		n, ok := newer(test.seen, test.answer)
 		if ok != test.ok || ok && n.ResourceVersion != test.want {
-			t.Errorf("newer(%v, %v) is %v, %t", test.seen, test.answer, n, ok)
+			t.Errorf("newer(%v, %v) = %v, %t", test.seen, test.answer, n, ok)
 		}
 	}
 }
 
-// TestAfterAFailure: the Node is read from the API server, new desired conditions do not shorten
-// the backoff, and after recovery they are written at once again.
-func TestAfterAFailure(t *testing.T) {
+// TestConditions_BackoffUnaffectedByNewState: the Node is read from the API server, new desired
+// conditions do not shorten the backoff, and after recovery they are written at once again.
+func TestConditions_BackoffUnaffectedByNewState(t *testing.T) {
 	stale := nodeOf()
 	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.fail("patch nodes/status", errors.New("refused"))
@@ -328,15 +328,15 @@ func TestAfterAFailure(t *testing.T) {
 			pass(100 * time.Millisecond)
 		}
 		if tries := a.called("patch nodes/status"); tries > 12 || a.called("get nodes") < tries-1 {
-			t.Errorf("%d tries in a minute, and the node was read %d times", tries, a.called("get nodes"))
+			t.Errorf("%d tries in a minute, and the Node was read %d times", tries, a.called("get nodes"))
 		}
 		a.fail("patch nodes/status", nil)
 		c.Set(0, Crossings{})
-		pass(2 * lastRetry)
+		pass(2 * writeBackoff.Max)
 		c.Set(memory, Crossings{})
 		synctest.Wait()
 		if got := a.status(ownMemory); got != yes {
-			t.Errorf("%q at once after the failure, want True", got)
+			t.Errorf("%q at once after the recovery, want True", got)
 		}
 	})
 }

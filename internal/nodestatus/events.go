@@ -188,9 +188,9 @@ func (e *Events) Attempting(s signals.Signal, now time.Time) {
 	e.record(corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", s.Definition().Resource))
 }
 
-// Futile records that evictions are ineffective, with the reason. It does not block.
-func (e *Events) Futile(message string) {
-	e.record(corev1.EventTypeWarning, "EvictionsFutile", message)
+// Ineffective records that evictions are ineffective, with the reason. It does not block.
+func (e *Events) Ineffective(message string) {
+	e.record(corev1.EventTypeWarning, "EvictionsIneffective", message)
 }
 
 // Collection records an event about a failed garbage collection: a reason of the kubelet's and one

@@ -32,7 +32,7 @@ func (a *fakeAPI) events() (all []string) {
 	return all
 }
 
-func TestEventsOfConditions(t *testing.T) {
+func TestEvents_RecordConditionChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPI(t, nodeOf()), &logcapture.Book{}
 		events := NewEvents(apitest.From(a), "n", period)
@@ -41,20 +41,20 @@ func TestEventsOfConditions(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.Run(ctx)
 		c.Set(0, Crossings{})
-		pass(lookPeriod)
+		pass(comparePeriod)
 		if got := a.events(); len(got) != 0 {
-			t.Errorf("nothing changed, but: %v", got)
+			t.Errorf("events without a change: %v", got)
 		}
 		a.fail("patch nodes/status", fmt.Errorf("refused"))
 		c.Set(memory, Crossings{})
 		pass(time.Minute)
 		if got := a.events(); len(got) != 0 {
-			t.Errorf("nobody has seen a change yet, but: %v", got)
+			t.Errorf("events before the first successful write: %v", got)
 		}
 		a.fail("patch nodes/status", nil)
-		pass(lastRetry)
+		pass(writeBackoff.Max)
 		c.Set(0, Crossings{})
-		pass(period + 2*lookPeriod)
+		pass(period + 2*comparePeriod)
 		want := []string{
 			"Normal NodeHasInsufficientMemory Node/n/n: Node n status is now: NodeHasInsufficientMemory x1",
 			"Normal NodeHasSufficientMemory Node/n/n: Node n status is now: NodeHasSufficientMemory x1",
@@ -67,7 +67,7 @@ func TestEventsOfConditions(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreToldOnceARow(t *testing.T) {
+func TestEvents_AttemptingOncePerSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, nodeOf())
 		events := NewEvents(apitest.From(a), "n", period)
@@ -77,14 +77,14 @@ func TestAttemptsAreToldOnceARow(t *testing.T) {
 		}
 		events.Attempting(signals.NodefsInodesFree, time.Now())
 		pass(time.Millisecond) // two events at one instant would share a name
-		events.Futile("the last 2 evictions freed nothing")
+		events.Ineffective("the last 2 evictions freed nothing")
 		pass(period)
 		events.Attempting(signals.MemoryAvailable, time.Now())
 		pass(time.Second)
 		want := []string{
 			"Warning EvictionThresholdMet Node/n/n: Attempting to reclaim memory x2",
 			"Warning EvictionThresholdMet Node/n/n: Attempting to reclaim inodes x1",
-			"Warning EvictionsFutile Node/n/n: the last 2 evictions freed nothing x1",
+			"Warning EvictionsIneffective Node/n/n: the last 2 evictions freed nothing x1",
 		}
 		if diff := cmp.Diff(want, a.events()); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
@@ -93,13 +93,13 @@ func TestAttemptsAreToldOnceARow(t *testing.T) {
 	})
 }
 
-func TestEvents_RetryOnlyWithoutAnAnswer(t *testing.T) {
+func TestEvents_RetryOnlyWithoutResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault error
 		want  int // events after the end of the fault, of one recorded before it
 	}{
-		"the API server is unreachable": {io.ErrUnexpectedEOF, 1},
-		"the API server refuses":        {apierrors.NewForbidden(corev1.Resource("events"), "", nil), 0},
+		"unreachable API server": {io.ErrUnexpectedEOF, 1},
+		"forbidden request":      {apierrors.NewForbidden(corev1.Resource("events"), "", nil), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,12 +107,12 @@ func TestEvents_RetryOnlyWithoutAnAnswer(t *testing.T) {
 				events := NewEvents(apitest.From(a), "n", period)
 				defer events.Close()
 				a.fail("create events", c.fault)
-				events.Futile("nothing freed")
+				events.Ineffective("nothing freed")
 				pass(35 * time.Second)
 				a.fail("create events", nil)
 				pass(time.Minute)
 				if got := a.events(); len(got) != c.want {
-					t.Errorf("%v, want %d", got, c.want)
+					t.Errorf("got events %v, want %d", got, c.want)
 				}
 			})
 		})
@@ -124,7 +124,7 @@ func TestEvents_AreBounded(t *testing.T) {
 		a := newAPI(t, nodeOf())
 		events := NewEvents(apitest.From(a), "n", period)
 		for i := range 3 * maxQueuedEvents { // no caller waits
-			events.Futile(fmt.Sprint(i))
+			events.Ineffective(fmt.Sprint(i))
 		}
 		pass(time.Second)
 		if got := len(a.events()); got != eventBurst {
@@ -132,7 +132,7 @@ func TestEvents_AreBounded(t *testing.T) {
 		}
 		for i := range 100 { // one in five minutes
 			pass(6 * time.Minute)
-			events.Futile(fmt.Sprint("later ", i))
+			events.Ineffective(fmt.Sprint("later ", i))
 		}
 		pass(time.Second)
 		events.Close()
@@ -145,13 +145,13 @@ func TestEvents_AreBounded(t *testing.T) {
 	})
 }
 
-func TestEvents_CreateAnewWhatWasDeleted(t *testing.T) {
+func TestEvents_RecreateDeletedEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, nodeOf())
 		events := NewEvents(apitest.From(a), "n", period)
 		defer events.Close()
 		for range 2 {
-			events.Futile("nothing freed")
+			events.Ineffective("nothing freed")
 			pass(time.Second)
 			for _, e := range must(a.Clientset.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})).Items {
 				if err := a.Clientset.CoreV1().Events(e.Namespace).Delete(t.Context(), e.Name, metav1.DeleteOptions{}); err != nil {

@@ -33,7 +33,7 @@ const (
 	AnnotationArmedReason = prefix + "armed-reason" // the reason of AnnotationArmed; "left": everything was withdrawn
 	AnnotationFindings    = prefix + "findings"     // the doctor's error codes, comma separated; empty: none
 	AnnotationDryRun      = prefix + "dry-run"      // true: the agent is not armed
-	AnnotationLastLook    = prefix + "last-look"    // time of the last check by the node's clock, RFC 3339
+	AnnotationLastCheck   = prefix + "last-check"   // time of the last check by the node's clock, RFC 3339
 	AnnotationThresholds  = prefix + "thresholds"   // a digest: equal for nodes with equal thresholds
 )
 
@@ -48,7 +48,7 @@ type Vitals struct {
 	Thresholds  string // see [Digest]
 }
 
-func (v *Vitals) annotations(look time.Time) map[string]string {
+func (v *Vitals) annotations(checked time.Time) map[string]string {
 	all := map[string]string{
 		AnnotationVersion:     v.Version,
 		AnnotationConditions:  strings.Join(v.Conditions.Names(), ","),
@@ -56,7 +56,7 @@ func (v *Vitals) annotations(look time.Time) map[string]string {
 		AnnotationArmedReason: v.ArmedReason,
 		AnnotationFindings:    strings.Join(v.Findings, ","),
 		AnnotationDryRun:      strconv.FormatBool(!v.Armed),
-		AnnotationLastLook:    look.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		AnnotationLastCheck:   checked.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		AnnotationThresholds:  v.Thresholds,
 	}
 	if v.Pod != "" {
@@ -104,7 +104,7 @@ type Heartbeat struct {
 }
 
 // counts are the numbers of renewals, failed attempts and delayed renewals of a lease.
-type counts struct{ renewed, failed, heldBack atomic.Int64 }
+type counts struct{ renewed, failed, delayed atomic.Int64 }
 
 // NewHeartbeat returns a heartbeat; Run starts it.
 func NewHeartbeat(p HeartbeatParts) *Heartbeat {
@@ -136,17 +136,17 @@ func (h *Heartbeat) Alive(now time.Time) error {
 		return errNotYet
 	}
 	if age := now.Sub(h.begun) - time.Duration(last); age > 2*h.Period {
-		return fmt.Errorf("the agent hangs: its last look at the node was %s ago, two monitoring periods are %s", age.Round(time.Millisecond), 2*h.Period)
+		return fmt.Errorf("the agent hangs: its last check of the node was %s ago, two monitoring periods are %s", age.Round(time.Millisecond), 2*h.Period)
 	}
 	return nil
 }
 
 // Counts returns the number of renewals, of failed attempts, and of renewals that were delayed
 // because the agent hung.
-func (h *Heartbeat) Counts() (renewed, failed, heldBack int64) { return h.count.load() }
+func (h *Heartbeat) Counts() (renewed, failed, delayed int64) { return h.count.load() }
 
-func (c *counts) load() (renewed, failed, heldBack int64) {
-	return c.renewed.Load(), c.failed.Load(), c.heldBack.Load()
+func (c *counts) load() (renewed, failed, delayed int64) {
+	return c.renewed.Load(), c.failed.Load(), c.delayed.Load()
 }
 
 // Run renews the lease until ctx ends. The lease then expires, unless a successor on the same node
@@ -156,11 +156,11 @@ func (h *Heartbeat) Run(ctx context.Context) {
 	beat := &beat{
 		renewer: renewer{leases: h.Client.Leases(h.Namespace), what: "the agent's heartbeat"},
 		kick:    h.kick,
-		log:     h.Log, count: &h.count, permit: permit, doubt: permit,
+		log:     h.Log, count: &h.count, permit: permit, recheck: permit,
 		claim: func() *claim {
 			v := h.Vitals()
-			look := h.begun.Add(time.Duration(h.lastBeat.Load()))
-			return &claim{namespace: h.Namespace, name: h.NodeName, holder: h.NodeName, owner: h.Node(), annotations: v.annotations(look)}
+			checked := h.begun.Add(time.Duration(h.lastBeat.Load()))
+			return &claim{namespace: h.Namespace, name: h.NodeName, holder: h.NodeName, owner: h.Node(), annotations: v.annotations(checked)}
 		},
 	}
 	_ = beat.run(ctx) // permit never returns ErrKubelet here

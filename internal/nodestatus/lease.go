@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
@@ -22,12 +23,12 @@ const (
 	// RenewPeriod is the interval between renewals. It is shortened at random by up to a tenth, so
 	// that the nodes of a cluster do not synchronise.
 	RenewPeriod = LeaseDuration / 4
-	// heldBackPeriod is the interval between attempts while a renewal is not permitted.
-	heldBackPeriod = time.Second
-	// firstRenewRetry and lastRenewRetry are the shortest and the longest interval between attempts
-	// after a failure.
-	firstRenewRetry, lastRenewRetry = 200 * time.Millisecond, 7 * time.Second
+	// delayedPeriod is the interval between attempts while a renewal is not permitted.
+	delayedPeriod = time.Second
 )
+
+// renewBackoff is the delay after a failed renewal.
+var renewBackoff = backoff.Bounds{Min: 200 * time.Millisecond, Max: 7 * time.Second}
 
 // claim is the desired content of a lease.
 type claim struct {
@@ -77,26 +78,26 @@ func annotated(old, ours map[string]string) map[string]string {
 type renewer struct {
 	leases api.Resource[*coordinationv1.Lease, *coordinationv1.LeaseList]
 	what   string // name in log messages
-	held   *coordinationv1.Lease
-	retry  time.Duration
+	cached *coordinationv1.Lease
+	fails  int // successive
 }
 
-// renew writes the lease once. After a conflicting write it calls doubt and retries at once, up to
-// maxConflicts attempts.
-func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Context) error) error {
+// renew writes the lease once. After a conflicting write it calls recheck and retries at once, up
+// to maxConflicts attempts.
+func (r *renewer) renew(ctx context.Context, want *claim, recheck func(context.Context) error) error {
 	for try := range maxConflicts {
 		if try > 0 {
-			if err := doubt(ctx); err != nil {
+			if err := recheck(ctx); err != nil {
 				return err
 			}
 		}
 		l, err := r.write(ctx, want)
 		if err == nil {
-			r.held = l
+			r.cached = l
 			return nil
 		}
-		deleted := apierrors.IsNotFound(err) && r.held != nil
-		r.held = nil // read it again
+		deleted := apierrors.IsNotFound(err) && r.cached != nil
+		r.cached = nil // read it again
 		if !deleted && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return r.explain(err, want)
 		}
@@ -108,7 +109,7 @@ func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Con
 func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	old := r.held
+	old := r.cached
 	if old == nil {
 		var err error
 		old, err = r.leases.Get(ctx, want.name, metav1.GetOptions{})
@@ -133,9 +134,9 @@ func (r *renewer) explain(err error, want *claim) error {
 // pause returns the delay after an attempt.
 func (r *renewer) pause(err error) time.Duration {
 	if err == nil {
-		r.retry = 0
+		r.fails = 0
 		return RenewPeriod - rand.N(RenewPeriod/10)
 	}
-	r.retry = min(max(2*r.retry, firstRenewRetry), lastRenewRetry)
-	return r.retry - rand.N(r.retry/4)
+	r.fails++
+	return renewBackoff.Jittered(r.fails)
 }

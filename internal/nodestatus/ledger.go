@@ -146,8 +146,8 @@ func (l *ledger) owner(d *draft, c signals.Condition, owner Owner, n *corev1.Nod
 		return owner
 	}
 	l.yielded[c] = true
-	d.notices = append(d.notices, fmt.Sprintf("somebody else writes the condition %s of the node (now %s, reason %s): from now on %s tells of it; "+
-		"choose with --pressure-conditions who is to report", kind, p.Status, p.Reason, ownType(c)))
+	d.notices = append(d.notices, fmt.Sprintf("another program writes the condition %s of the node (now %s, reason %s): the agent reports %s instead; "+
+		"select the writer with --pressure-conditions", kind, p.Status, p.Reason, ownType(c)))
 	return OwnTypes
 }
 
@@ -161,7 +161,7 @@ func (l *ledger) entry(d *draft, now time.Time, c signals.Condition, kind corev1
 	switch status := statusOf(p); {
 	case status == want.Status:
 		l.refresh(d, now, p, want, w.period(c, want))
-	case status == corev1.ConditionTrue && want.Status == corev1.ConditionFalse && l.holds(d, now, p):
+	case status == corev1.ConditionTrue && want.Status == corev1.ConditionFalse && l.inTransition(d, now, p):
 		want.Status, want.Reason, want.Message = p.Status, p.Reason, p.Message
 		l.refresh(d, now, p, want, w.period(c, want))
 	default:
@@ -183,8 +183,8 @@ func (l *ledger) standOff(kind corev1.NodeConditionType, p *corev1.NodeCondition
 	return time.Time{}
 }
 
-// holds reports whether a True is too young to be cleared (rule 3).
-func (l *ledger) holds(d *draft, now time.Time, p *corev1.NodeCondition) bool {
+// inTransition reports whether a True is too young to be cleared (rule 3).
+func (l *ledger) inTransition(d *draft, now time.Time, p *corev1.NodeCondition) bool {
 	until := p.LastTransitionTime.Add(l.transition + apiSecond)
 	if !now.Before(until) {
 		return false
@@ -236,8 +236,8 @@ func (l *ledger) sent(d *draft, n *corev1.Node, now time.Time) {
 	}
 }
 
-// taken records that the API server accepted a draft.
-func (l *ledger) taken(d *draft) {
+// accepted records that the API server accepted a draft.
+func (l *ledger) accepted(d *draft) {
 	for _, condition := range d.set {
 		l.written[condition.Type].absent = false
 	}

@@ -67,21 +67,21 @@ func applied(t testing.TB, n *corev1.Node, d *draft) *corev1.Node {
 	return &result
 }
 
-// told returns a short form of a draft.
-func told(d *draft) (said []string) {
+// summary returns a short form of a draft.
+func summary(d *draft) (lines []string) {
 	for _, c := range d.set {
-		said = append(said, string(c.Type)+"="+string(c.Status))
+		lines = append(lines, string(c.Type)+"="+string(c.Status))
 	}
 	for _, kind := range d.remove {
-		said = append(said, "-"+string(kind))
+		lines = append(lines, "-"+string(kind))
 	}
 	for _, c := range d.changes {
-		said = append(said, map[bool]string{true: "pressed", false: "eased"}[c.pressed])
+		lines = append(lines, map[bool]string{true: "pressed", false: "eased"}[c.pressed])
 	}
-	return said
+	return lines
 }
 
-func TestWhatToWriteNext(t *testing.T) {
+func TestLedger_DecidesNextWrite(t *testing.T) {
 	const own, standard = "plimsoll.dev/MemoryPressure", "MemoryPressure"
 	none, memory := pressed(), pressed(signals.MemoryPressure)
 	hung := &wanted{set: memory.set, hung: true}
@@ -91,58 +91,58 @@ func TestWhatToWriteNext(t *testing.T) {
 		owner   Owner
 		present []corev1.NodeCondition
 		want    *wanted
-		told    []string
+		summary []string
 		next    time.Duration // after noon
 	}{
-		{"the kubelet's: nothing", KubeletReports, nil, memory, nil, refreshPeriod},
-		{"the kubelet's: nothing, whatever it says", KubeletReports, []corev1.NodeCondition{standing(standard, no, 0, 0)}, memory, nil, refreshPeriod},
-		{"a kubelet came: ours is withdrawn", KubeletReports, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{"-" + own}, refreshPeriod},
-		{"False at the start, so that it is seen", OwnTypes, nil, none, []string{own + "=False"}, refreshPeriod},
-		{"True at once, from nothing", OwnTypes, nil, memory, []string{own + "=True", "pressed"}, refreshPeriod},
-		{"True is renewed", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod)}, memory, []string{own + "=True"}, refreshPeriod},
-		{"but not at every look", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod-time.Second)}, memory, nil, time.Second},
-		{"a standard True is refreshed as any", StandardTypes, []corev1.NodeCondition{standing(standard, yes, time.Minute, time.Minute)}, memory, nil, refreshPeriod - time.Minute},
-		{"nor is one renewed by an agent that hangs", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, time.Minute)}, hung, nil, refreshPeriod - time.Minute},
-		{"True at once, from False", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Second, time.Second)}, memory, []string{own + "=True", "pressed"}, refreshPeriod},
-		{"standard types are left alone beside own ones", OwnTypes, []corev1.NodeCondition{standing(standard, no, 0, 0), standing(own, yes, 0, 0)}, memory, nil, renewalPeriod},
+		{"kubelet reports, no condition yet", KubeletReports, nil, memory, nil, refreshPeriod},
+		{"kubelet reports False", KubeletReports, []corev1.NodeCondition{standing(standard, no, 0, 0)}, memory, nil, refreshPeriod},
+		{"kubelet reports, own type exists", KubeletReports, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{"-" + own}, refreshPeriod},
+		{"first False", OwnTypes, nil, none, []string{own + "=False"}, refreshPeriod},
+		{"True without a condition", OwnTypes, nil, memory, []string{own + "=True", "pressed"}, refreshPeriod},
+		{"True due for renewal", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod)}, memory, []string{own + "=True"}, refreshPeriod},
+		{"True not due for renewal", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod-time.Second)}, memory, nil, time.Second},
+		{"standard True not due for refresh", StandardTypes, []corev1.NodeCondition{standing(standard, yes, time.Minute, time.Minute)}, memory, nil, refreshPeriod - time.Minute},
+		{"True while the agent hangs", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, time.Minute)}, hung, nil, refreshPeriod - time.Minute},
+		{"True after False", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Second, time.Second)}, memory, []string{own + "=True", "pressed"}, refreshPeriod},
+		{"standard type beside own type", OwnTypes, []corev1.NodeCondition{standing(standard, no, 0, 0), standing(own, yes, 0, 0)}, memory, nil, renewalPeriod},
 		{"standard types without a kubelet", StandardTypes, nil, memory, []string{standard + "=True", "pressed"}, refreshPeriod},
-		{"the kubelet is gone: ours is withdrawn", StandardTypes, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{standard + "=True", "-" + own, "pressed"}, refreshPeriod},
-		{"Unknown is no answer", StandardTypes, []corev1.NodeCondition{standing(standard, unknown, 0, 0)}, none, []string{standard + "=False"}, refreshPeriod},
-		{"True stays for the period", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, 0)}, none, nil, renewalPeriod},
-		{"a second longer, for times are cut down to seconds", OwnTypes, []corev1.NodeCondition{standing(own, yes, period, 0)}, none, nil, time.Second},
-		{"then False", OwnTypes, []corev1.NodeCondition{standing(own, yes, period+time.Second, 0)}, none, []string{own + "=False", "eased"}, refreshPeriod},
-		{"what stays is refreshed", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Hour, refreshPeriod)}, none, []string{own + "=False"}, refreshPeriod},
-		{"but not sooner", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Hour, time.Minute)}, none, nil, refreshPeriod - time.Minute},
-		{"what is held is refreshed as it is", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, refreshPeriod)}, none, []string{own + "=True"}, 4*time.Minute + time.Second},
-		{"a time from the future is put right", OwnTypes, []corev1.NodeCondition{standing(own, yes, -time.Hour, -time.Hour)}, none, []string{own + "=True"}, refreshPeriod},
+		{"own type after the kubelet was removed", StandardTypes, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{standard + "=True", "-" + own, "pressed"}, refreshPeriod},
+		{"False after Unknown", StandardTypes, []corev1.NodeCondition{standing(standard, unknown, 0, 0)}, none, []string{standard + "=False"}, refreshPeriod},
+		{"True within the transition period", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, 0)}, none, nil, renewalPeriod},
+		{"True within the truncated second", OwnTypes, []corev1.NodeCondition{standing(own, yes, period, 0)}, none, nil, time.Second},
+		{"False after the transition period", OwnTypes, []corev1.NodeCondition{standing(own, yes, period+time.Second, 0)}, none, []string{own + "=False", "eased"}, refreshPeriod},
+		{"unchanged False due for refresh", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Hour, refreshPeriod)}, none, []string{own + "=False"}, refreshPeriod},
+		{"unchanged False not due for refresh", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Hour, time.Minute)}, none, nil, refreshPeriod - time.Minute},
+		{"True within the transition period, due for refresh", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, refreshPeriod)}, none, []string{own + "=True"}, 4*time.Minute + time.Second},
+		{"times in the future", OwnTypes, []corev1.NodeCondition{standing(own, yes, -time.Hour, -time.Hour)}, none, []string{own + "=True"}, refreshPeriod},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			d := newLedger(period).decide(noon, nodeOf(test.present...), memoryOnly(test.owner), test.want)
-			if diff := cmp.Diff(test.told, told(d)); diff != "" {
+			if diff := cmp.Diff(test.summary, summary(d)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 			if got := d.next.Sub(noon); got != test.next {
-				t.Errorf("looks again after %s, want %s", got, test.next)
+				t.Errorf("next decision after %s, want %s", got, test.next)
 			}
 		})
 	}
 }
 
-func TestTimeFromTheFutureIsHeldNoLongerThanThePeriod(t *testing.T) {
+func TestLedger_CorrectsFutureTransitionTime(t *testing.T) {
 	n := nodeOf(standing("plimsoll.dev/MemoryPressure", corev1.ConditionTrue, -time.Hour, -time.Hour))
 	l, own := newLedger(period), memoryOnly(OwnTypes)
 	d := l.decide(noon, n, own, pressed())
 	l.sent(d, n, noon)
-	l.taken(d)
+	l.accepted(d)
 	n = applied(t, n, d)
 	d = l.decide(noon.Add(period+time.Second), n, own, pressed())
-	if got := told(d); len(got) != 2 || got[1] != "eased" {
+	if got := summary(d); len(got) != 2 || got[1] != "eased" {
 		t.Errorf("not cleared: %v", got)
 	}
 }
 
-func TestStandardWords(t *testing.T) {
+func TestLedger_StandardTypesUseKubeletTexts(t *testing.T) {
 	all := pressed(signals.DiskPressure, signals.MemoryPressure, signals.PIDPressure)
 	want := map[*wanted][][3]string{
 		all: {{"DiskPressure", "KubeletHasDiskPressure", "kubelet has disk pressure"},
@@ -163,7 +163,7 @@ func TestStandardWords(t *testing.T) {
 	}
 }
 
-func TestOwnWordsNameTheSignal(t *testing.T) {
+func TestLedger_OwnTypesNameSignal(t *testing.T) {
 	w := pressed(signals.MemoryPressure, signals.PIDPressure)
 	w.crossings[signals.MemoryPressure] = Crossing{true, signals.AllocatableMemoryAvailable, "1Gi", 900 << 20}
 	d := newLedger(period).decide(noon, nodeOf(), OwnTypes.All(), w)
@@ -181,36 +181,36 @@ func TestOwnWordsNameTheSignal(t *testing.T) {
 	}
 }
 
-func TestAStrangersStandardConditionIsGivenUp(t *testing.T) {
+func TestLedger_YieldsStandardTypeToOtherWriter(t *testing.T) {
 	l, owners := newLedger(period), memoryOnly(StandardTypes)
 	d := l.decide(noon, nodeOf(), owners, pressed())
 	l.sent(d, nodeOf(), noon)
-	l.taken(d)
+	l.accepted(d)
 	n := applied(t, nodeOf(), d)
 
 	now := noon.Add(time.Minute)
 	n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(now) // same content, but another writer
 	d = l.decide(now, n, owners, pressed(signals.MemoryPressure))
-	if diff := cmp.Diff([]string{"plimsoll.dev/MemoryPressure=True", "pressed"}, told(d)); diff != "" {
+	if diff := cmp.Diff([]string{"plimsoll.dev/MemoryPressure=True", "pressed"}, summary(d)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if len(d.notices) != 1 || !strings.Contains(d.notices[0], "somebody else writes the condition MemoryPressure") {
-		t.Errorf("nobody was told: %q", d.notices)
+	if len(d.notices) != 1 || !strings.Contains(d.notices[0], "another program writes the condition MemoryPressure") {
+		t.Errorf("got notices %q, want one about MemoryPressure", d.notices)
 	}
 	l.sent(d, n, now)
-	l.taken(d)
+	l.accepted(d)
 	n = applied(t, n, d)
 	if d = l.decide(now, n, owners, pressed(signals.MemoryPressure)); !d.empty() || len(d.notices) > 0 {
-		t.Errorf("it goes on: %v, %q", told(d), d.notices)
+		t.Errorf("another write or notice: %v, %q", summary(d), d.notices)
 	}
 	n.UID = "another"
 	n.Status.Conditions = nil
-	if got := told(l.decide(now, n, owners, pressed())); len(got) != 1 || got[0] != "MemoryPressure=False" {
-		t.Errorf("a Node made anew is nobody's yet: %v", got)
+	if got := summary(l.decide(now, n, owners, pressed())); len(got) != 1 || got[0] != "MemoryPressure=False" {
+		t.Errorf("a new Node: got %v, want MemoryPressure=False", got)
 	}
 }
 
-func TestWhatAControllerSetToUnknownIsNotFoughtFor(t *testing.T) {
+func TestLedger_RewritesUnknownOncePerTransition(t *testing.T) {
 	l, owners := newLedger(period), memoryOnly(StandardTypes)
 	n, writes := nodeOf(), 0
 	const watched = time.Hour
@@ -218,27 +218,27 @@ func TestWhatAControllerSetToUnknownIsNotFoughtFor(t *testing.T) {
 		d := l.decide(now, n, owners, pressed())
 		if !d.empty() {
 			l.sent(d, n, now)
-			l.taken(d)
+			l.accepted(d)
 			writes++
 		}
 		n = applied(t, n, d)
 		n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
 	}
-	if most := int(watched / period); writes != most {
-		t.Errorf("%d writes in %s, want one per transition period, %d", writes, watched, most)
+	if maxWrites := int(watched / period); writes != maxWrites {
+		t.Errorf("%d writes in %s, want one per transition period, %d", writes, watched, maxWrites)
 	}
 }
 
-func TestWhatSomebodyTakesAwayIsNotFoughtFor(t *testing.T) {
+func TestLedger_RestoresRemovedTypeAfterTransition(t *testing.T) {
 	l, owners := newLedger(period), memoryOnly(OwnTypes)
 	d := l.decide(noon, nodeOf(), owners, pressed())
 	l.sent(d, nodeOf(), noon)
 	if again := l.decide(noon.Add(time.Second), nodeOf(), owners, pressed()); again.empty() {
-		t.Error("a write that was lost is not repeated")
+		t.Error("a lost write is not repeated")
 	}
-	l.taken(d)
+	l.accepted(d)
 	if again := l.decide(noon.Add(period-time.Second), nodeOf(), owners, pressed()); !again.empty() {
-		t.Errorf("written again within the period: %v", told(again))
+		t.Errorf("written again within the period: %v", summary(again))
 	}
 	if again := l.decide(noon.Add(period), nodeOf(), owners, pressed()); again.empty() {
 		t.Error("not written again after the period")

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-func TestLinesAreWrittenWholeAndInOrder(t *testing.T) {
+func TestLines_WrittenWholeInOrder(t *testing.T) {
 	var out bytes.Buffer
 	l := nodestatus.NewLines(&out)
 	l.JSON(map[string]string{"pod": "default/a<b"})
@@ -25,17 +25,17 @@ func TestLinesAreWrittenWholeAndInOrder(t *testing.T) {
 
 // stuck is a stream that blocks until it is released.
 type stuck struct {
-	letGo chan struct{}
+	released chan struct{}
 	bytes.Buffer
 }
 
 func (s *stuck) Write(p []byte) (int, error) {
-	<-s.letGo
+	<-s.released
 	return s.Buffer.Write(p)
 }
 
-func TestAStuckStreamMakesNobodyWait(t *testing.T) {
-	out := &stuck{letGo: make(chan struct{})}
+func TestLines_DropOnBlockedStream(t *testing.T) {
+	out := &stuck{released: make(chan struct{})}
 	l := nodestatus.NewLines(out)
 	const lines = 1000
 	for range lines {
@@ -43,23 +43,23 @@ func TestAStuckStreamMakesNobodyWait(t *testing.T) {
 	}
 	dropped := l.Dropped()
 	if dropped == 0 {
-		t.Fatal("1000 lines fit into a stream that takes none")
+		t.Fatal("no line was dropped on a blocked stream")
 	}
-	close(out.letGo)
+	close(out.released)
 	l.Close()
 	got := strings.Count(out.String(), "\"x\"\n")
 	if got+int(dropped) != lines {
 		t.Errorf("%d lines written and %d dropped of %d", got, dropped, lines)
 	}
 	if lost := l.Lost(); lost != dropped || l.Dropped() != 0 {
-		t.Errorf("%d lines lost since the start and %d not told of, want %d and none", lost, l.Dropped(), dropped)
+		t.Errorf("%d lines lost since the start and %d not reported, want %d and none", lost, l.Dropped(), dropped)
 	}
 	if !strings.Contains(out.String(), "lines were dropped") {
-		t.Error("nobody was told that lines were dropped")
+		t.Error("the dropped lines were not reported")
 	}
 }
 
-func TestWhatCanNotBeEncodedIsSaid(t *testing.T) {
+func TestLines_ReportEncodingError(t *testing.T) {
 	var out bytes.Buffer
 	l := nodestatus.NewLines(&out)
 	l.JSON(func() {})

@@ -14,8 +14,8 @@ import (
 )
 
 // ErrKubelet ends the renewal of a node's lease for good.
-var ErrKubelet = errors.New("the node has a kubelet, whose heartbeat nobody else may send: a dead kubelet would look alive. " +
-	"Take --report-node-lease away; for a node whose kubelet was removed, delete the Node and register it anew")
+var ErrKubelet = errors.New("the node has a kubelet, and a heartbeat of the agent would hide its death. " +
+	"Remove --report-node-lease. If the kubelet was removed from the node, delete the Node and register it again")
 
 // NodeLeaseParts configures a NodeLease.
 type NodeLeaseParts struct {
@@ -44,7 +44,7 @@ func NewNodeLease(p NodeLeaseParts) *NodeLease { return &NodeLease{NodeLeasePart
 
 // Counts returns the number of renewals, of failed attempts, and of renewals that were not
 // permitted.
-func (l *NodeLease) Counts() (renewed, failed, heldBack int64) { return l.count.load() }
+func (l *NodeLease) Counts() (renewed, failed, delayed int64) { return l.count.load() }
 
 // Run renews the lease until ctx ends. Returns ErrKubelet as soon as the Node has a kubelet
 // version, otherwise nil.
@@ -52,7 +52,7 @@ func (l *NodeLease) Run(ctx context.Context) error {
 	const namespace = corev1.NamespaceNodeLease
 	beat := &beat{
 		renewer: renewer{leases: l.Client.Leases(namespace), what: "the node's heartbeat"},
-		log:     l.Log, count: &l.count, permit: l.permit, doubt: l.doubt,
+		log:     l.Log, count: &l.count, permit: l.permit, recheck: l.recheck,
 		claim: func() *claim {
 			return &claim{namespace: namespace, name: l.NodeName, holder: l.NodeName, owner: l.Node()}
 		},
@@ -69,25 +69,25 @@ func (l *NodeLease) permit(ctx context.Context) error {
 	n := l.Node()
 	if n == nil || !l.checked {
 		var err error
-		if n, err = l.ask(ctx); err != nil {
+		if n, err = l.readNode(ctx); err != nil {
 			return err
 		}
 	}
 	if version := n.Status.NodeInfo.KubeletVersion; version != "" {
-		return fmt.Errorf("refuse to renew the lease of node %s, whose kubelet is %s: %w", l.NodeName, version, ErrKubelet)
+		return fmt.Errorf("renew the lease of node %s with kubelet %s: %w", l.NodeName, version, ErrKubelet)
 	}
 	l.checked = true
 	return nil
 }
 
-// doubt repeats the read of the Node: another program wrote to the lease, as a starting kubelet
+// recheck repeats the read of the Node: another program wrote to the lease, as a starting kubelet
 // does.
-func (l *NodeLease) doubt(ctx context.Context) error {
+func (l *NodeLease) recheck(ctx context.Context) error {
 	l.checked = false
 	return l.permit(ctx)
 }
 
-func (l *NodeLease) ask(ctx context.Context) (*corev1.Node, error) {
+func (l *NodeLease) readNode(ctx context.Context) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	n, err := l.Client.Nodes().Get(ctx, l.NodeName, metav1.GetOptions{})

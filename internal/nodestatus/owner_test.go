@@ -41,9 +41,9 @@ func nodeWithKubelet(version string) *corev1.Node {
 	return n
 }
 
-func TestDetect(t *testing.T) {
+func TestDetect_ComparesThresholds(t *testing.T) {
 	const kubelet, own, standard = nodestatus.KubeletReports, nodestatus.OwnTypes, nodestatus.StandardTypes
-	const ask = "v1.36.3"
+	const kubeletVersion = "v1.36.3"
 	tests := []struct {
 		name       string
 		version    string
@@ -53,22 +53,22 @@ func TestDetect(t *testing.T) {
 		pid        nodestatus.Owner
 	}{
 		{"no kubelet", "", nil, nil, []string{"memory.available<1Gi"}, standard, standard, standard},
-		{"a kubelet that knows nothing, lines for all", ask, nil, nil, []string{"memory.available<1Gi", "nodefs.available<10%", "pid.available<1k"}, own, own, own},
-		{"what the agent never sets is the kubelet's", ask, nil, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
-		{"soft at the agent's line", ask, []string{"memory.available<1Gi"}, []string{"memory.available<100Mi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
-		{"soft above it", ask, []string{"memory.available<2Gi"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
-		{"soft below it", ask, []string{"memory.available<1023Mi"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
-		{"a hard threshold reports, too", ask, nil, []string{"memory.available<1Gi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
-		{"one of two lines is not reported", ask, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "nodefs.inodesFree<5%"}, own, kubelet, kubelet},
-		{"the agent's soft line counts as well as its hard one", ask, []string{"memory.available<100Mi"}, nil, []string{"memory.available<100Mi", "memory.available<1Gi"}, kubelet, own, kubelet},
-		{"a percentage of a known capacity", ask, []string{"memory.available<10%"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
-		{"a percentage that is less", ask, []string{"memory.available<9%"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
-		{"two percentages, less", ask, []string{"nodefs.inodesFree<4%"}, nil, []string{"nodefs.inodesFree<5%"}, own, kubelet, kubelet},
-		{"two percentages, as much", ask, []string{"nodefs.inodesFree<5%"}, nil, []string{"nodefs.inodesFree<5.0%"}, kubelet, kubelet, kubelet},
-		{"a percentage of what is not known", ask, []string{"imagefs.available<50%"}, nil, []string{"imagefs.available<1Gi"}, own, kubelet, kubelet},
-		{"another signal does not help", ask, []string{"imagefs.available<50%"}, nil, []string{"nodefs.available<10%"}, own, kubelet, kubelet},
-		{"allocatable memory follows memory", ask, []string{"memory.available<1Gi"}, nil, []string{"memory.available<1Gi", "allocatableMemory.available<1Gi"}, kubelet, kubelet, kubelet},
-		{"containerfs follows what the kubelet copies", ask, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "containerfs.available<10%"}, kubelet, kubelet, kubelet},
+		{"kubelet without thresholds", kubeletVersion, nil, nil, []string{"memory.available<1Gi", "nodefs.available<10%", "pid.available<1k"}, own, own, own},
+		{"condition without thresholds of the agent", kubeletVersion, nil, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"soft threshold equal to the agent's", kubeletVersion, []string{"memory.available<1Gi"}, []string{"memory.available<100Mi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"soft threshold above", kubeletVersion, []string{"memory.available<2Gi"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"soft threshold below", kubeletVersion, []string{"memory.available<1023Mi"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"hard threshold equal to the agent's", kubeletVersion, nil, []string{"memory.available<1Gi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"one of two thresholds uncovered", kubeletVersion, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "nodefs.inodesFree<5%"}, own, kubelet, kubelet},
+		{"agent's soft threshold uncovered", kubeletVersion, []string{"memory.available<100Mi"}, nil, []string{"memory.available<100Mi", "memory.available<1Gi"}, kubelet, own, kubelet},
+		{"percentage of known capacity", kubeletVersion, []string{"memory.available<10%"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"lower percentage of known capacity", kubeletVersion, []string{"memory.available<9%"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"lower percentage", kubeletVersion, []string{"nodefs.inodesFree<4%"}, nil, []string{"nodefs.inodesFree<5%"}, own, kubelet, kubelet},
+		{"equal percentages", kubeletVersion, []string{"nodefs.inodesFree<5%"}, nil, []string{"nodefs.inodesFree<5.0%"}, kubelet, kubelet, kubelet},
+		{"percentage of unknown capacity", kubeletVersion, []string{"imagefs.available<50%"}, nil, []string{"imagefs.available<1Gi"}, own, kubelet, kubelet},
+		{"threshold of another signal", kubeletVersion, []string{"imagefs.available<50%"}, nil, []string{"nodefs.available<10%"}, own, kubelet, kubelet},
+		{"allocatable memory covered by memory", kubeletVersion, []string{"memory.available<1Gi"}, nil, []string{"memory.available<1Gi", "allocatableMemory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"containerfs covered by nodefs", kubeletVersion, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "containerfs.available<10%"}, kubelet, kubelet, kubelet},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,14 +82,14 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-func TestAKubeletNobodyKnowsIsNotTrusted(t *testing.T) {
+func TestDetect_UsesOwnTypesForUnknownKubeletConfig(t *testing.T) {
 	got := nodestatus.Detect(nodeWithKubelet("v1.36.3"), nil, lines(t, "memory.available<1Gi"))
 	if want := (nodestatus.Owners{signals.MemoryPressure: nodestatus.OwnTypes}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestModes(t *testing.T) {
+func TestParseMode_SelectsOwners(t *testing.T) {
 	n := nodeWithKubelet("v1.36.3")
 	for text, want := range map[string]nodestatus.Owner{
 		"auto": nodestatus.OwnTypes, "kubelet": nodestatus.KubeletReports, "own": nodestatus.OwnTypes,
@@ -105,6 +105,6 @@ func TestModes(t *testing.T) {
 		}
 	}
 	if _, err := nodestatus.ParseMode("kublet"); err == nil || !strings.Contains(err.Error(), "auto, kubelet, own, standard, off") {
-		t.Errorf("a mode that does not exist: %v", err)
+		t.Errorf("unknown mode: got error %v", err)
 	}
 }

@@ -78,11 +78,11 @@ func (w *wanted) condition(c signals.Condition, kind corev1.NodeConditionType, t
 	if w.set.Has(c) {
 		status = corev1.ConditionTrue
 	}
-	words := w.wording(c)
+	texts := w.wording(c)
 	if kind == standardType(c) {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: words.kubeletReason, Message: words.kubeletMessage}
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: texts.kubeletReason, Message: texts.kubeletMessage}
 	}
-	return corev1.NodeCondition{Type: kind, Status: status, Reason: words.ownReason, Message: w.message(c, transition)}
+	return corev1.NodeCondition{Type: kind, Status: status, Reason: texts.ownReason, Message: w.message(c, transition)}
 }
 
 func (w *wanted) message(c signals.Condition, transition time.Duration) string {

@@ -25,7 +25,7 @@ var whys = []struct {
 	why   string
 }{
 	{func(m Mode, _ *corev1.Node, _ *kubeletconfig.Config, _ Owners) bool { return m != Auto },
-		"--pressure-conditions says so"},
+		"--pressure-conditions is set so"},
 	{func(_ Mode, n *corev1.Node, _ *kubeletconfig.Config, _ Owners) bool {
 		return n.Status.NodeInfo.KubeletVersion == ""
 	},

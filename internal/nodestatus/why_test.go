@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-func TestWhoReportsAndWhy(t *testing.T) {
+func TestMode_OwnersAndReason(t *testing.T) {
 	line := func(text string) []kubeletconfig.Threshold {
 		parsed, err := kubeletconfig.ParseThreshold(signals.MemoryAvailable, text)
 		if err != nil {
@@ -33,8 +33,8 @@ func TestWhoReportsAndWhy(t *testing.T) {
 		{Auto, beside, nil, OwnTypes, "the kubelet's configuration is not known, and it rewrites the standard types"},
 		{Auto, beside, &kubeletconfig.Config{Soft: line("200Mi")}, KubeletReports, "the kubelet's own thresholds lie at or above all of the agent's"},
 		{Auto, beside, &kubeletconfig.Config{Soft: line("50Mi")}, OwnTypes, "where the kubelet has no threshold at or above the agent's, it would rewrite the standard types"},
-		{ModeOwn, beside, &kubeletconfig.Config{Soft: line("200Mi")}, OwnTypes, "--pressure-conditions says so"},
-		{Off, bare, nil, KubeletReports, "--pressure-conditions says so"},
+		{ModeOwn, beside, &kubeletconfig.Config{Soft: line("200Mi")}, OwnTypes, "--pressure-conditions is set so"},
+		{Off, bare, nil, KubeletReports, "--pressure-conditions is set so"},
 	} {
 		owners, why := test.mode.Owners(test.node, test.kubelet, line("100Mi")), test.mode.Why(test.node, test.kubelet, line("100Mi"))
 		if owners[signals.MemoryPressure] != test.memory || why != test.why {
@@ -44,7 +44,7 @@ func TestWhoReportsAndWhy(t *testing.T) {
 }
 
 // The owners are logged at the start and at every change, not at every check.
-func TestWhoReportsIsSaidOnce(t *testing.T) {
+func TestConditions_LogsOwnersOnChange(t *testing.T) {
 	var now atomic.Uint32
 	owner := func() Owner { return Owner(now.Load()) }
 	now.Store(uint32(OwnTypes))
@@ -56,7 +56,7 @@ func TestWhoReportsIsSaidOnce(t *testing.T) {
 		pass(time.Minute)
 		for part, times := range map[string]int{"Determined the owners": 2, "MemoryPressure=own": 1, "MemoryPressure=kubelet": 1, "since kubelet": 1} {
 			if log.Count(part) != times {
-				t.Errorf("%q is said %d times, want %d: %s", part, log.Count(part), times, log)
+				t.Errorf("%q is logged %d times, want %d: %s", part, log.Count(part), times, log)
 			}
 		}
 	})

@@ -14,11 +14,11 @@ import (
 // report better.
 const (
 	withdrawnReason  = "PlimsollWithdrew"
-	withdrawnMessage = "nobody tells of pressure on this node: plimsoll is disarmed, or has left"
+	withdrawnMessage = "pressure on this node is not reported: plimsoll is disarmed or was removed"
 )
 
-// silent reports whether only withdrawals are permitted.
-func (c *Conditions) silent() bool { return c.Armed != nil && !c.Armed() }
+// disarmed reports whether only withdrawals are permitted.
+func (c *Conditions) disarmed() bool { return c.Armed != nil && !c.Armed() }
 
 // Kick makes the writer evaluate Armed without delay. It does not block.
 func (c *Conditions) Kick() {
@@ -36,7 +36,7 @@ func (c *Conditions) withdraw(ctx context.Context) error {
 	if c.withdrawn.Load() {
 		return nil
 	}
-	n, err := c.look(ctx)
+	n, err := c.current(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// turn is an Armed that a test switches, with a call of Kick.
-type turn struct{ off atomic.Bool }
+// armSwitch is an Armed that a test switches, with a call of Kick.
+type armSwitch struct{ off atomic.Bool }
 
-func (s *turn) armed() bool { return !s.off.Load() }
+func (s *armSwitch) armed() bool { return !s.off.Load() }
 
-func (s *turn) to(c *Conditions, armed bool) {
+func (s *armSwitch) to(c *Conditions, armed bool) {
 	s.off.Store(!armed)
 	c.Kick()
 	synctest.Wait()
@@ -30,8 +30,8 @@ func hasTaint(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-func TestDisarmingTakesBackWhatWasWritten(t *testing.T) {
-	var s turn
+func TestConditions_WithdrawsWhenDisarmed(t *testing.T) {
+	var s armSwitch
 	run(t, ConditionParts{Armed: s.armed, Taint: true}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		a.change(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "team", Effect: corev1.TaintEffectNoSchedule})
@@ -59,7 +59,7 @@ func TestDisarmingTakesBackWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestADisarmedAgentOnACleanNodeWritesNothing(t *testing.T) {
+func TestConditions_DisarmedWritesNothingOnCleanNode(t *testing.T) {
 	run(t, ConditionParts{Armed: func() bool { return false }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		pass(time.Hour)
@@ -69,19 +69,19 @@ func TestADisarmedAgentOnACleanNodeWritesNothing(t *testing.T) {
 	})
 }
 
-func TestAWithdrawalThatFailsIsTriedAgain(t *testing.T) {
-	var s turn
+func TestConditions_RetriesFailedWithdrawal(t *testing.T) {
+	var s armSwitch
 	run(t, ConditionParts{Armed: s.armed}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
 		a.fail("patch nodes/status", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", nil))
 		s.to(c, false)
-		pass(lastRetry)
+		pass(writeBackoff.Max)
 		if c.Withdrawn() || a.status(ownMemory) != yes {
-			t.Errorf("withdrawn against the server's will: %+v", a.node())
+			t.Errorf("withdrawn despite the refused write: %+v", a.node())
 		}
 		a.fail("patch nodes/status", nil)
-		pass(lastRetry)
+		pass(writeBackoff.Max)
 		if !c.Withdrawn() || a.status(ownMemory) != "" {
 			t.Errorf("not withdrawn:\n%s", log)
 		}
@@ -89,29 +89,29 @@ func TestAWithdrawalThatFailsIsTriedAgain(t *testing.T) {
 }
 
 // A standard condition with True may belong to another program.
-func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
+func TestLedger_WithdrawsOnlyOwnStandardConditions(t *testing.T) {
 	standing := func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: standardMemory, Status: yes, LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon)}}
 	}
-	for about, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		owner     Owner
 		inherited bool
 		wrote     bool // by this ledger
 		want      corev1.ConditionStatus
 	}{
-		"we wrote it":                     {StandardTypes, false, true, no},
-		"we wrote it, a kubelet came":     {KubeletReports, false, true, no},
-		"a predecessor's, who was armed":  {StandardTypes, true, false, no},
-		"nobody of ours was here":         {StandardTypes, false, false, yes},
-		"the kubelet's, who reports":      {KubeletReports, true, false, yes},
-		"the kubelet's, beside our types": {OwnTypes, true, false, yes},
+		"own write":                               {StandardTypes, false, true, no},
+		"own write, new kubelet":                  {KubeletReports, false, true, no},
+		"write of an armed predecessor":           {StandardTypes, true, false, no},
+		"foreign write":                           {StandardTypes, false, false, yes},
+		"condition of a reporting kubelet":        {KubeletReports, true, false, yes},
+		"condition of a kubelet beside own types": {OwnTypes, true, false, yes},
 	} {
 		l, n := newLedger(period), nodeOf()
 		if standing(n); tc.wrote {
 			n.Status.Conditions = nil
 			d := l.decide(noon, n, memoryOnly(StandardTypes), &wanted{set: memory})
 			l.sent(d, n, noon)
-			l.taken(d)
+			l.accepted(d)
 			n.Status.Conditions = d.set
 		}
 		d := l.withdraw(noon.Add(time.Minute), n, memoryOnly(tc.owner), tc.inherited)
@@ -120,13 +120,13 @@ func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
 			got = d.set[i].Status
 		}
 		if got != tc.want || len(d.changes) > 0 {
-			t.Errorf("%s: %s, want %s; %+v", about, got, tc.want, d)
+			t.Errorf("%s: %s, want %s; %+v", name, got, tc.want, d)
 		}
 	}
 }
 
-func TestAChangeOfVitalsIsToldAtOnce(t *testing.T) {
-	beating(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
+func TestHeartbeat_KickRenewsAtOnce(t *testing.T) {
+	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
 		pass(time.Minute)
 		before := a.renewedAt(HeartbeatNamespace)
 		h.Kick()

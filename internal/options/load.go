@@ -130,7 +130,7 @@ func KindOf(data []byte, kinds, fields []string) (string, error) {
 	if len(faults) > 0 {
 		return "", faults.Err()
 	}
-	if kind := root.Quiet(&strictyaml.Faults{}).Object().Get("kind").Text(); slices.Contains(kinds, kind) {
+	if kind := root.Discard(&strictyaml.Faults{}).Object().Get("kind").Text(); slices.Contains(kinds, kind) {
 		return kind, nil
 	}
 	if v := root.Object(slices.Concat([]string{"apiVersion", "kind"}, fields)...).Need("kind"); v.Present() {

@@ -24,7 +24,7 @@ type Option[C any] struct {
 	Flag    string // name on the command line, without dashes; "-" if there is no flag
 	Shape   Shape
 	Default string // as the help text and the reference show it
-	Help    string // one sentence or more, without a full stop at the end
+	Help    string // one sentence or more
 
 	Set  Setter[C]        // for Text
 	Bool func(c *C) *bool // for Boolean

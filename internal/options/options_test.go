@@ -16,84 +16,84 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// vessel is a configuration with an option of each shape.
-type vessel struct {
+// sample is a configuration with an option of each shape.
+type sample struct {
 	name    string
-	hold    int64
-	anchor  bool
+	count   int64
+	enabled bool
 	ports   []string
-	draught options.Map
-	cargo   options.Map
+	limits  options.Map
+	labels  options.Map
 	gates   options.Map
 	options.Endpoints
 	options.Origins
 }
 
-var vessels = options.Table[vessel]{
-	Kind: "Vessel",
-	Options: append([]options.Option[vessel]{
-		{Field: "name", Flag: "name", Default: "none", Help: "a|b", Set: options.String(func(v *vessel) *string { return &v.name })},
-		{Field: "hold", Flag: "v", Default: "7", Help: "tons", Set: options.Integer(func(v *vessel) *int64 { return &v.hold })},
-		{Field: "anchor", Flag: "anchor", Shape: options.Boolean, Help: "whether", Bool: func(v *vessel) *bool { return &v.anchor }},
-		{Field: "ports", Flag: "ports", Shape: options.List, Help: "in order", List: func(v *vessel) *[]string { return &v.ports }},
-		{Field: "draught", Flag: "draught", Shape: options.LessMap, Help: "limits", Map: func(v *vessel) *options.Map { return &v.draught }},
-		{Field: "cargo", Flag: "-", Shape: options.EqualMap, Help: "by kind", Map: func(v *vessel) *options.Map { return &v.cargo }},
-		{Field: "gates", Flag: "gates", Shape: options.GateMap, Help: "by name", Map: func(v *vessel) *options.Map { return &v.gates }},
-	}, options.EndpointOptions(func(v *vessel) *options.Endpoints { return &v.Endpoints })...),
-	Defaults: func() *vessel { return &vessel{name: "none", hold: 7, Origins: options.Origins{}} },
-	Origins:  func(v *vessel) options.Origins { return v.Origins },
-	Validate: func(v *vessel, faults *strictyaml.Faults) {
+var samples = options.Table[sample]{
+	Kind: "Sample",
+	Options: append([]options.Option[sample]{
+		{Field: "name", Flag: "name", Default: "none", Help: "a|b", Set: options.String(func(v *sample) *string { return &v.name })},
+		{Field: "count", Flag: "v", Default: "7", Help: "number", Set: options.Integer(func(v *sample) *int64 { return &v.count })},
+		{Field: "enabled", Flag: "enabled", Shape: options.Boolean, Help: "whether", Bool: func(v *sample) *bool { return &v.enabled }},
+		{Field: "ports", Flag: "ports", Shape: options.List, Help: "in order", List: func(v *sample) *[]string { return &v.ports }},
+		{Field: "limits", Flag: "limits", Shape: options.LessMap, Help: "limits", Map: func(v *sample) *options.Map { return &v.limits }},
+		{Field: "labels", Flag: "-", Shape: options.EqualMap, Help: "by kind", Map: func(v *sample) *options.Map { return &v.labels }},
+		{Field: "gates", Flag: "gates", Shape: options.GateMap, Help: "by name", Map: func(v *sample) *options.Map { return &v.gates }},
+	}, options.EndpointOptions(func(v *sample) *options.Endpoints { return &v.Endpoints })...),
+	Defaults: func() *sample { return &sample{name: "none", count: 7, Origins: options.Origins{}} },
+	Origins:  func(v *sample) options.Origins { return v.Origins },
+	Validate: func(v *sample, faults *strictyaml.Faults) {
 		v.Endpoints.Validate(v.Where, faults)
-		if v.hold < 0 {
-			faults.Add(v.Where("hold"), fmt.Sprint(v.hold), "must float")
+		if v.count < 0 {
+			faults.Add(v.Where("count"), fmt.Sprint(v.count), "must not be negative")
 		}
 	},
 }
 
 // load returns the configuration of a file and a command line.
-func load(t *testing.T, file string, args ...string) (*vessel, error) {
+func load(t *testing.T, file string, args ...string) (*sample, error) {
 	t.Helper()
-	set := pflag.NewFlagSet("vessel", pflag.ContinueOnError)
-	flags := vessels.AddFlags(set)
+	set := pflag.NewFlagSet("sample", pflag.ContinueOnError)
+	flags := samples.AddFlags(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "vessel.yaml")
-	if err := os.WriteFile(path, []byte(options.FileHead("Vessel")+file), 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "sample.yaml")
+	if err := os.WriteFile(path, []byte(options.FileHead("Sample")+file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return vessels.Load(path, flags)
+	return samples.Load(path, flags)
 }
 
 func TestTable_LoadOverridesDefaultsByFileByFlags(t *testing.T) {
-	v, err := load(t, "hold: 9\nports: [a]\ndraught: {x: 1, y: 2}\ncargo: {tea: 3}\ngates: {A: true}\nhealthSocket: /a\n",
-		"--anchor", "--ports=b, c", "--ports=d", "--draught=x<5", "--health-socket=/b")
+	v, err := load(t, "count: 9\nports: [a]\nlimits: {x: 1, y: 2}\nlabels: {app: 3}\ngates: {A: true}\nhealthSocket: /a\n",
+		"--enabled", "--ports=b, c", "--ports=d", "--limits=x<5", "--health-socket=/b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.name != "none" || v.hold != 9 || !v.anchor || !slices.Equal(v.ports, []string{"b", "c", "d"}) || v.HealthSocket != "/b" {
+	if v.name != "none" || v.count != 9 || !v.enabled || !slices.Equal(v.ports, []string{"b", "c", "d"}) || v.HealthSocket != "/b" {
 		t.Errorf("%+v", v)
 	}
-	for about, is := range map[string]bool{
-		"a flag replaces the whole map": slices.Equal(v.draught.Settings, []options.Setting{{Key: "x", Text: "5", Where: "--draught x"}}),
-		"a map of the file":             slices.Equal(v.cargo.Settings, []options.Setting{{Key: "tea", Text: "3", Where: "cargo.tea"}}),
-		"a gate of the file":            slices.Equal(v.gates.Settings, []options.Setting{{Key: "A", Text: "true", Where: "gates.A"}}),
-		"Where":                         v.Where("ports") == "--ports" && v.Where("hold") == "hold" && v.Where("name") == "name",
-		"Given":                         v.Given("ports") && v.Given("hold") && !v.Given("name"),
+	for name, got := range map[string]bool{
+		"map replaced by a flag": slices.Equal(v.limits.Settings, []options.Setting{{Key: "x", Text: "5", Where: "--limits x"}}),
+		"map of the file":        slices.Equal(v.labels.Settings, []options.Setting{{Key: "app", Text: "3", Where: "labels.app"}}),
+		"gate of the file":       slices.Equal(v.gates.Settings, []options.Setting{{Key: "A", Text: "true", Where: "gates.A"}}),
+		"Where":                  v.Where("ports") == "--ports" && v.Where("count") == "count" && v.Where("name") == "name",
+		"Given":                  v.Given("ports") && v.Given("count") && !v.Given("name"),
 	} {
-		if !is {
-			t.Errorf("%s: %+v", about, v)
+		if !got {
+			t.Errorf("%s: %+v", name, v)
 		}
 	}
-	if _, found := v.draught.Get("y"); found || !v.draught.Set {
-		t.Errorf("the file's entry is left: %+v", v.draught)
+	if _, found := v.limits.Get("y"); found || !v.limits.Set {
+		t.Errorf("the entry of the file remains: %+v", v.limits)
 	}
 }
 
 func TestTable_LoadReportsAllFaults(t *testing.T) {
-	_, err := load(t, "hold: -1\nanchor: 7\ngates: {A: 1}\ncolour: red\ntlsCertFile: /a\n", "--ports=x", "--draught=a,b<1,b<2", "--gates=A")
-	want := []string{"colour: ", "anchor: ", "gates.A: ", "--draught: a: must be written as key<value", "--draught: b<2: b is given twice",
-		"--gates: A: must be written as key=value", "tlsCertFile: /a: needs tlsPrivateKeyFile", "hold: -1: must float"}
+	_, err := load(t, "count: -1\nenabled: 7\ngates: {A: 1}\ncolour: red\ntlsCertFile: /a\n", "--ports=x", "--limits=a,b<1,b<2", "--gates=A")
+	want := []string{"colour: ", "enabled: ", "gates.A: ", "--limits: a: must be written as key<value", "--limits: b<2: b is given twice",
+		"--gates: A: must be written as key=value", "tlsCertFile: /a: needs tlsPrivateKeyFile", "count: -1: must not be negative"}
 	var faults strictyaml.Faults
 	if !errors.As(err, &faults) || len(faults) != len(want) {
 		t.Fatalf("%d faults, want %d: %v", len(faults), len(want), err)
@@ -103,41 +103,41 @@ func TestTable_LoadReportsAllFaults(t *testing.T) {
 			t.Errorf("fault %d is %v, want %s", i, faults[i], w)
 		}
 	}
-	if _, err := vessels.Load(filepath.Join(t.TempDir(), "none.yaml"), &options.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) {
-		t.Errorf("a file that there is not: %v", err)
+	if _, err := samples.Load(filepath.Join(t.TempDir(), "none.yaml"), &options.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) {
+		t.Errorf("missing file: %v", err)
 	}
-	if _, err := vessels.Parse([]byte("apiVersion: v1\nkind: Raft\n")); err == nil || err.Error() != "apiVersion: \"v1\": must be plimsoll.dev/v1alpha1\nkind: \"Raft\": must be Vessel" {
-		t.Errorf("a file of another kind: %v", err)
+	if _, err := samples.Parse([]byte("apiVersion: v1\nkind: Other\n")); err == nil || err.Error() != "apiVersion: \"v1\": must be plimsoll.dev/v1alpha1\nkind: \"Other\": must be Sample" {
+		t.Errorf("file of another kind: %v", err)
 	}
 }
 
-func TestTable_ReadFieldsRefusesOtherOptions(t *testing.T) {
+func TestTable_ReadFieldsRejectsOtherOptions(t *testing.T) {
 	var faults strictyaml.Faults
-	v := vessels.Defaults()
-	vessels.ReadFields(v, vessels.Options[:2], strictyaml.Parse([]byte("{hold: -3, anchor: true}"), &faults))
-	if len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "anchor: ") || v.hold != -3 || v.anchor || v.Where("hold") != "hold" {
+	v := samples.Defaults()
+	samples.ReadFields(v, samples.Options[:2], strictyaml.Parse([]byte("{count: -3, enabled: true}"), &faults))
+	if len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "enabled: ") || v.count != -3 || v.enabled || v.Where("count") != "count" {
 		t.Errorf("%+v, %v", v, faults)
 	}
 }
 
-func TestKindOf_NamesTheKinds(t *testing.T) {
+func TestKindOf_ListsKnownKinds(t *testing.T) {
 	for text, want := range map[string]struct{ kind, fault string }{
-		"kind: Vessel\ncolour: red":  {"Vessel", ""},
-		"kind: Raft":                 {"Raft", ""},
-		"kind: Canoe\nhold: 1":       {"", `kind: "Canoe": must be Vessel or Raft`},
-		"hold: 1":                    {"", "kind: required, but left out"},
-		"kind: Canoe\ncolour: green": {"", `colour: "green": unknown field`},
-		"[":                          {"", "not valid YAML"},
+		"kind: Sample\ncolour: red":    {"Sample", ""},
+		"kind: Other":                  {"Other", ""},
+		"kind: Missing\ncount: 1":      {"", `kind: "Missing": must be Sample or Other`},
+		"count: 1":                     {"", "kind: required, but left out"},
+		"kind: Missing\ncolour: green": {"", `colour: "green": unknown field`},
+		"[":                            {"", "not valid YAML"},
 	} {
-		kind, err := options.KindOf([]byte(text), []string{"Vessel", "Raft"}, vessels.Fields())
+		kind, err := options.KindOf([]byte(text), []string{"Sample", "Other"}, samples.Fields())
 		if kind != want.kind || (err == nil) != (want.fault == "") || err != nil && !strings.Contains(err.Error(), want.fault) {
 			t.Errorf("%s: %q, %v", text, kind, err)
 		}
 	}
 }
 
-// Setters that both programs use are tried with their options, too.
-func TestSetters_KeepTheValueOnAFault(t *testing.T) {
+// The tests of both programs cover these setters with their options, too.
+func TestSetters_RetainValueOnError(t *testing.T) {
 	type all struct {
 		text string
 		n    int64
@@ -171,22 +171,22 @@ func TestSetters_KeepTheValueOnAFault(t *testing.T) {
 		{"ListenAddress", options.ListenAddress(text), []string{"localhost:1", ":1", "127.0.0.1"}, "[::1]:1", all{"[::1]:1", 42, 42, 42}},
 		{"SocketPath", options.SocketPath(text), []string{"a", "/a/", "/" + strings.Repeat("a", 107)}, "/a", all{"/a", 42, 42, 42}},
 	} {
-		is := before
+		got := before
 		for _, faulty := range tc.faulty {
-			if problem := tc.set(&is, faulty); !strings.HasPrefix(problem, "must be ") || is != before {
-				t.Errorf("%s: %q: problem %q, stored %+v", tc.name, faulty, problem, is)
+			if problem := tc.set(&got, faulty); !strings.HasPrefix(problem, "must be ") || got != before {
+				t.Errorf("%s: %q: problem %q, stored %+v", tc.name, faulty, problem, got)
 			}
 		}
-		if problem := tc.set(&is, tc.given); problem != "" || is != tc.want {
-			t.Errorf("%s: %q: problem %q, stored %+v", tc.name, tc.given, problem, is)
+		if problem := tc.set(&got, tc.given); problem != "" || got != tc.want {
+			t.Errorf("%s: %q: problem %q, stored %+v", tc.name, tc.given, problem, got)
 		}
 	}
 }
 
 func TestRows_FollowTheShape(t *testing.T) {
-	rows := options.Rows(vessels.Options)
-	for _, want := range []string{"| `name` | `--name=…` | `none` | a\\|b |\n", "| `hold` | `-v …` | `7` | tons |\n", "| `anchor` | `--anchor` | empty | whether |\n",
-		"| `draught` | `--draught=key<value,…` |", "| `cargo` | none |", "| `gates` | `--gates=key=bool,…` |", "| `ports` | `--ports=a,b` |"} {
+	rows := options.Rows(samples.Options)
+	for _, want := range []string{"| `name` | `--name=…` | `none` | a\\|b |\n", "| `count` | `-v …` | `7` | number |\n", "| `enabled` | `--enabled` | empty | whether |\n",
+		"| `limits` | `--limits=key<value,…` |", "| `labels` | none |", "| `gates` | `--gates=key=bool,…` |", "| `ports` | `--ports=a,b` |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("no %q in\n%s", want, rows)
 		}

@@ -51,11 +51,11 @@ func Count[C any](of func(*C) *int64) Setter[C] {
 	return Checked(of, ParseInteger(0), "must be a whole number that is not negative")
 }
 
-// ParseInteger returns a parser of whole numbers between least and 2147483647.
-func ParseInteger(least int64) func(text string) (int64, bool) {
+// ParseInteger returns a parser of whole numbers between minimum and 2147483647.
+func ParseInteger(minimum int64) func(text string) (int64, bool) {
 	return func(text string) (int64, bool) {
 		n, err := strconv.ParseInt(text, 10, 32)
-		return n, err == nil && n >= least
+		return n, err == nil && n >= minimum
 	}
 }
 
@@ -75,10 +75,10 @@ func PositiveDuration[C any](of func(*C) *time.Duration) Setter[C] {
 	return Checked(of, parseDuration(1), "must be a duration above 0s, with a unit, such as 90s or 1m30s")
 }
 
-func parseDuration(least time.Duration) func(text string) (time.Duration, bool) {
+func parseDuration(minimum time.Duration) func(text string) (time.Duration, bool) {
 	return func(text string) (time.Duration, bool) {
 		d, err := time.ParseDuration(text)
-		return d, err == nil && d >= least
+		return d, err == nil && d >= minimum
 	}
 }
 

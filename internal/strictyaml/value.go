@@ -95,8 +95,8 @@ func (v Value) show() string {
 	return string(text)
 }
 
-// Quiet returns the value with another list of faults, for a preliminary read.
-func (v Value) Quiet(faults *Faults) Value {
+// Discard returns the value with another list of faults, for a preliminary read.
+func (v Value) Discard(faults *Faults) Value {
 	v.faults = faults
 	return v
 }

@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-func TestEveryFaultIsFoundInOnePass(t *testing.T) {
+func TestParse_ReportsAllFaults(t *testing.T) {
 	var faults strictyaml.Faults
 	o := strictyaml.Parse([]byte(`
 name: 7
@@ -23,7 +23,7 @@ steps: {a: 1}
 speling: x
 `), &faults).Object("name", "size", "wait", "flag", "count", "steps", "missing")
 	if got := o.Get("name").Text(); got != "7" {
-		t.Errorf("a number read as text: %q", got)
+		t.Errorf("number as text: got %q", got)
 	}
 	o.Get("size").Quantity()
 	o.Get("wait").Duration(0)
@@ -45,10 +45,10 @@ speling: x
 	}
 }
 
-func TestDocumentsThatAreNone(t *testing.T) {
+func TestParse_RejectsMalformedDocuments(t *testing.T) {
 	for name, text := range map[string]string{
 		"two documents":   "a: 1\n---\nb: 2\n",
-		"a key twice":     "a: 1\na: 2\n",
+		"duplicate key":   "a: 1\na: 2\n",
 		"tabs":            "a:\n\t- b",
 		"not a mapping":   "- a\n- b\n",
 		"unclosed braces": `{"a": [1, 2`,
@@ -67,7 +67,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestObjectsOfKubernetesAreDecodedStrictly(t *testing.T) {
+func TestValue_IntoDecodesStrictly(t *testing.T) {
 	var faults strictyaml.Faults
 	doc := strictyaml.Parse([]byte(`
 pods:
@@ -96,11 +96,11 @@ pods:
 	}
 }
 
-func TestAbsentIsWhatTheCallerSays(t *testing.T) {
+func TestValue_AbsentReturnsDefault(t *testing.T) {
 	var faults strictyaml.Faults
 	o := strictyaml.Parse([]byte("{}"), &faults).Object("a")
 	if o.Get("a").Duration(time.Minute) != time.Minute || !o.Get("a").Bool(true) || o.Get("a").Int(3) != 3 || o.Get("a").Present() {
-		t.Error("an absent field did not take the caller's value")
+		t.Error("an absent field did not return the default")
 	}
 	if faults.Err() != nil {
 		t.Error(faults)
@@ -108,7 +108,7 @@ func TestAbsentIsWhatTheCallerSays(t *testing.T) {
 }
 
 // Quantities that occupy Kubernetes for hours, and those for which its Value returns 0.
-func TestQuantitiesOfUnreasonableSize(t *testing.T) {
+func TestValue_RejectsExtremeQuantities(t *testing.T) {
 	var faults strictyaml.Faults
 	doc := strictyaml.Parse([]byte(`
 q: "1.5e-99999999"

@@ -137,17 +137,17 @@ func (q *Queue[K]) up(i int) (moved bool) {
 
 func (q *Queue[K]) down(i int) {
 	for {
-		least := 2*i + 1
-		if least >= len(q.heap) {
+		child := 2*i + 1
+		if child >= len(q.heap) {
 			return
 		}
-		if right := least + 1; right < len(q.heap) && q.before(right, least) {
-			least = right
+		if right := child + 1; right < len(q.heap) && q.before(right, child) {
+			child = right
 		}
-		if !q.before(least, i) {
+		if !q.before(child, i) {
 			return
 		}
-		q.swap(i, least)
-		i = least
+		q.swap(i, child)
+		i = child
 	}
 }

@@ -3,6 +3,7 @@ package agents
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
@@ -21,26 +22,26 @@ type Task struct {
 func (w *Watch) Act(now time.Time) []Task {
 	var tasks []Task
 	for {
-		uid, ok := w.asking.Pop(now)
+		uid, ok := w.evictions.Pop(now)
 		if !ok {
 			break
 		}
 		if r := w.requests[uid]; w.mayEvict(r, now) {
-			r.out = true
+			r.inFlight = true
 			tasks = append(tasks, Task{EvictPod: r.pod})
 		}
 	}
 	for {
-		name, ok := w.clearing.Pop(now)
+		name, ok := w.cleanups.Pop(now)
 		if !ok {
 			break
 		}
 		n := w.nodes[name]
 		if at := w.clearAt(n); at.After(now) {
-			w.clearing.Set(name, at) // its agent renewed its lease in the meantime
+			w.cleanups.Set(name, at) // its agent renewed its lease in the meantime
 			continue
 		}
-		n.clearing = true
+		n.inFlight = true
 		tasks = append(tasks, Task{ClearNode: name})
 	}
 	return tasks
@@ -59,18 +60,11 @@ func (w *Watch) mayEvict(r *request, now time.Time) bool {
 }
 
 // Backoffs between a failed task and the next attempt. A successful task is repeated after the
-// longest one, if it has had no effect by then.
-const (
-	shortestEviction, longestEviction   = 10 * time.Second, 2 * time.Minute
-	shortestClearance, longestClearance = time.Second, time.Minute
+// maximum, if it has had no effect by then.
+var (
+	evictionBackoff = backoff.Bounds{Min: 10 * time.Second, Max: 2 * time.Minute}
+	cleanupBackoff  = backoff.Bounds{Min: time.Second, Max: time.Minute}
 )
-
-func patience(shortest, longest time.Duration, fails int) time.Duration {
-	if fails == 0 {
-		return longest
-	}
-	return min(shortest<<min(fails-1, 10), longest)
-}
 
 // Finished records the result of a task. The error is that of the API, or of a disruption budget
 // that refused; nil if the task is done or there was nothing left to do.
@@ -87,12 +81,12 @@ func (w *Watch) evicted(uid string, err error, now time.Time) {
 	if r == nil {
 		return
 	}
-	r.out, r.fails = false, count(r.fails, err)
+	r.inFlight, r.fails = false, count(r.fails, err)
 	if r.pod == nil {
 		delete(w.requests, uid)
 		return
 	}
-	w.asking.Set(uid, now.Add(patience(shortestEviction, longestEviction, r.fails)))
+	w.evictions.Set(uid, now.Add(evictionBackoff.After(r.fails)))
 }
 
 func (w *Watch) cleared(name string, err error, now time.Time) {
@@ -100,12 +94,12 @@ func (w *Watch) cleared(name string, err error, now time.Time) {
 	if n == nil {
 		return
 	}
-	n.clearing, n.fails = false, count(n.fails, err)
-	if !n.littered {
+	n.inFlight, n.fails = false, count(n.fails, err)
+	if !n.leftovers {
 		w.drop(name, n)
 		return
 	}
-	w.clearing.Set(name, now.Add(patience(shortestClearance, longestClearance, n.fails)))
+	w.cleanups.Set(name, now.Add(cleanupBackoff.After(n.fails)))
 }
 
 // count returns the number of consecutive failures with this result.
@@ -119,10 +113,10 @@ func count(fails int, err error) int {
 // Next returns the time when Act may have a task, without further input. It may be too early, but
 // is never too late. If there is nothing to wait for, ok is false.
 func (w *Watch) Next() (at time.Time, ok bool) {
-	_, evict, asked := w.asking.Next()
-	_, clearance, littered := w.clearing.Next()
-	if asked && (!littered || evict.Before(clearance)) {
-		return evict, true
+	_, evictAt, requested := w.evictions.Next()
+	_, cleanAt, cleanup := w.cleanups.Next()
+	if requested && (!cleanup || evictAt.Before(cleanAt)) {
+		return evictAt, true
 	}
-	return clearance, littered
+	return cleanAt, cleanup
 }

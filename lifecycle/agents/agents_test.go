@@ -18,299 +18,300 @@ var (
 
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// asked returns the pod p on node a, with an eviction request of the agent there at that
-// second.
-func asked(since int) *model.Pod {
-	return &model.Pod{Name: "p", UID: "p", Node: "a", Asked: &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
+// requesting returns pod p on node a, with an eviction request of its agent at that second.
+func requesting(since int) *model.Pod {
+	return &model.Pod{Name: "p", UID: "p", Node: "a", Requested: &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
 }
 
-func pressed(conditions ...string) *model.Node { return &model.Node{Name: "a", Pressures: conditions} }
+func withPressure(conditions ...string) *model.Node {
+	return &model.Node{Name: "a", Pressures: conditions}
+}
 
 func tainted(key string) *model.Node {
 	return &model.Node{Name: "a", Taints: []model.Taint{{Key: key, Effect: model.NoSchedule}}}
 }
 
-// teller runs a watch through a story.
-type teller struct {
+// harness passes events to a watch and checks its tasks.
+type harness struct {
 	*testing.T
 	*Watch
 	last map[string]Task // by subject
 }
 
-func (t *teller) renew(now int) { t.Renewed("a", at(now), at(now)) }
+func (t *harness) renew(now int) { t.Renewed("a", at(now), at(now)) }
 
-// at expects the tasks of a second: evict or clear, and the subject.
-func (t *teller) at(now int, want string) {
+// expect expects the tasks of a second: evict or clear, and the subject.
+func (t *harness) expect(now int, want string) {
 	t.Helper()
 	next, ok := t.Next()
 	var got []string
 	for _, task := range t.Act(at(now)) {
-		what := "clear " + task.ClearNode
+		name := "clear " + task.ClearNode
 		if task.EvictPod != nil {
-			what = "evict " + task.EvictPod.UID
+			name = "evict " + task.EvictPod.UID
 		}
-		t.last[what] = task
-		got = append(got, what)
+		t.last[name] = task
+		got = append(got, name)
 	}
 	if found := strings.Join(got, ", "); found != want {
-		t.Errorf("at %d: %q instead of %q", now, found, want)
+		t.Errorf("at %d: got tasks %q, want %q", now, found, want)
 	}
 	if len(got) > 0 && (!ok || next.After(at(now))) {
-		t.Errorf("at %d: had tasks, but waited until %v, %v", now, next.Sub(start), ok)
+		t.Errorf("at %d: got tasks, but next was %v, %v", now, next.Sub(start), ok)
 	}
 }
 
-func (t *teller) finish(what string, err error, now int) { t.Finished(t.last[what], err, at(now)) }
+func (t *harness) finish(name string, err error, now int) { t.Finished(t.last[name], err, at(now)) }
 
-var stories = map[string]func(t *teller){
-	"an agent that asks is heard": func(t *teller) {
+var scenarios = map[string]func(t *harness){
+	"request of a living agent": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		t.at(0, "evict p")
-		t.at(5, "")
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "evict p")
+		t.expect(5, "")
 		t.finish("evict p", nil, 5)
 		t.Gone("p")
-		t.at(500, "")
+		t.expect(500, "")
 	},
-	"a pod that nobody asks for is left alone, and so is one that ends": func(t *teller) {
+	"pod without a request, finished or deleting": func(t *harness) {
 		t.renew(0)
-		plain, finished, deleting := asked(0), asked(0), asked(0)
-		plain.Asked, finished.Finished, deleting.Deleting = nil, true, true
+		plain, finished, deleting := requesting(0), requesting(0), requesting(0)
+		plain.Requested, finished.Finished, deleting.Deleting = nil, true, true
 		for _, p := range []*model.Pod{plain, finished, deleting} {
 			t.Pod(p, at(0))
-			t.at(0, "")
+			t.expect(0, "")
 		}
 	},
-	"a budget that refuses is asked again, more and more slowly": func(t *teller) {
-		t.Pod(asked(0), at(0))
+	"refusal by a budget": func(t *harness) {
+		t.Pod(requesting(0), at(0))
 		now := 0
 		for _, pause := range []int{0, 10, 20, 40, 80, 120, 120} {
 			t.renew(now + pause - 1)
-			t.at(now+pause-1, "")
+			t.expect(now+pause-1, "")
 			now += pause
 			t.renew(now)
-			t.at(now, "evict p")
+			t.expect(now, "evict p")
 			t.finish("evict p", errRefused, now)
 		}
 	},
-	"what was granted is asked for again if nothing comes of it": func(t *teller) {
+	"granted eviction without effect": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		t.at(0, "evict p")
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "evict p")
 		t.finish("evict p", nil, 1)
 		t.renew(120)
-		t.at(120, "")
-		t.at(121, "evict p")
+		t.expect(120, "")
+		t.expect(121, "evict p")
 	},
-	"a request that is withdrawn": func(t *teller) {
+	"withdrawn request": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		p := asked(0)
-		p.Asked = nil
+		t.Pod(requesting(0), at(0))
+		p := requesting(0)
+		p.Requested = nil
 		t.Pod(p, at(1))
-		t.at(2, "")
+		t.expect(2, "")
 	},
-	"a request that is withdrawn while it is carried out, and made again": func(t *teller) {
+	"request withdrawn and repeated during its task": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		t.at(0, "evict p")
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "evict p")
 		t.Gone("p")
-		t.Pod(asked(1), at(1))
-		t.at(1, "")
+		t.Pod(requesting(1), at(1))
+		t.expect(1, "")
 		t.finish("evict p", errRefused, 2)
-		t.at(11, "")
-		t.at(12, "evict p")
+		t.expect(11, "")
+		t.expect(12, "evict p")
 	},
-	"a pod that changes is asked for once": func(t *teller) {
+	"changed pod, same request": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		t.at(0, "evict p")
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "evict p")
 		t.finish("evict p", errRefused, 0)
-		t.Pod(asked(0), at(1))
-		t.at(9, "")
+		t.Pod(requesting(0), at(1))
+		t.expect(9, "")
 	},
-	"a new request does not wait for the old one's back-off": func(t *teller) {
+	"new request during a backoff": func(t *harness) {
 		t.renew(0)
-		t.Pod(asked(0), at(0))
-		t.at(0, "evict p")
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "evict p")
 		t.finish("evict p", errRefused, 0)
-		t.Pod(asked(1), at(1))
-		t.at(1, "evict p")
+		t.Pod(requesting(1), at(1))
+		t.expect(1, "evict p")
 	},
-	"an agent that is not alive has no say until it is": func(t *teller) {
-		t.Pod(asked(0), at(0))
-		t.at(0, "")
+	"request of a dead agent": func(t *harness) {
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "")
 		t.Renewed("a", at(-60), at(1))
-		t.at(1, "")
+		t.expect(1, "")
 		t.renew(5)
-		t.at(5, "evict p")
+		t.expect(5, "evict p")
 		t.finish("evict p", errRefused, 5)
-		t.at(45, "")
+		t.expect(45, "")
 		t.renew(46)
-		t.at(46, "evict p")
+		t.expect(46, "evict p")
 	},
-	"an agent that went has no say": func(t *teller) {
+	"request without a lease": func(t *harness) {
 		t.renew(0)
 		t.Unleased("a", at(1))
-		t.Pod(asked(0), at(1))
-		t.at(1, "")
+		t.Pod(requesting(0), at(1))
+		t.expect(1, "")
 	},
-	"what was put aside and is gone does not come back": func(t *teller) {
-		t.Pod(asked(0), at(0))
-		t.at(0, "")
+	"parked request of a deleted pod": func(t *harness) {
+		t.Pod(requesting(0), at(0))
+		t.expect(0, "")
 		t.Gone("p")
 		t.renew(1)
-		t.at(1, "")
+		t.expect(1, "")
 	},
-	"a request of more than an hour ago is too old": func(t *teller) {
+	"expired request": func(t *harness) {
 		t.renew(3600)
-		t.Pod(asked(0), at(3600))
-		t.at(3600, "evict p")
+		t.Pod(requesting(0), at(3600))
+		t.expect(3600, "evict p")
 		t.finish("evict p", errRefused, 3600)
 		t.renew(3610)
-		t.at(3610, "")
-		t.Pod(asked(0), at(3611))
-		t.at(3700, "")
+		t.expect(3610, "")
+		t.Pod(requesting(0), at(3611))
+		t.expect(3700, "")
 	},
-	"a request of the future is of now": func(t *teller) {
-		t.Pod(asked(100_000), at(0))
-		t.at(0, "")
+	"request in the future": func(t *harness) {
+		t.Pod(requesting(100_000), at(0))
+		t.expect(0, "")
 		t.renew(3601)
-		t.at(3601, "")
+		t.expect(3601, "")
 	},
-	"what a dead agent left is cleared": func(t *teller) {
+	"leftovers of a dead agent": func(t *harness) {
 		t.renew(0)
-		t.See(pressed("plimsoll.dev/Memory"), at(5))
+		t.Node(withPressure("plimsoll.dev/Memory"), at(5))
 		t.renew(10)
-		t.at(45, "")
-		t.at(49, "")
-		t.at(50, "clear a")
-		t.at(51, "")
+		t.expect(45, "")
+		t.expect(49, "")
+		t.expect(50, "clear a")
+		t.expect(51, "")
 		t.finish("clear a", nil, 51)
-		t.See(pressed(), at(51))
-		t.at(500, "")
+		t.Node(withPressure(), at(51))
+		t.expect(500, "")
 	},
-	"taints are cleared, those of others are not": func(t *teller) {
-		t.See(tainted("example.com/memory"), at(0))
-		t.at(100, "")
-		t.See(tainted("plimsoll.dev/memory"), at(100))
-		t.at(140, "clear a")
+	"leftover taints": func(t *harness) {
+		t.Node(tainted("example.com/memory"), at(0))
+		t.expect(100, "")
+		t.Node(tainted("plimsoll.dev/memory"), at(100))
+		t.expect(140, "clear a")
 	},
-	"what a living agent says stands": func(t *teller) {
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
+	"conditions of a living agent": func(t *harness) {
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
 		for now := 0; now < 400; now += 10 {
 			t.renew(now)
-			t.at(now, "")
+			t.expect(now, "")
 		}
 	},
-	"an agent that was never heard has the grace to show itself": func(t *teller) {
+	"first observation of an agent": func(t *harness) {
 		t.Renewed("a", at(-500), at(0)) // its clock may be wrong
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
-		t.at(39, "")
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
+		t.expect(39, "")
 		t.Renewed("a", at(-490), at(39))
-		t.at(40, "")
-		t.at(79, "clear a")
+		t.expect(40, "")
+		t.expect(79, "clear a")
 	},
-	"an agent that came back after a long time has what it says now": func(t *teller) {
+	"conditions set long after the last renewal": func(t *harness) {
 		t.renew(0)
-		t.See(pressed("plimsoll.dev/Memory"), at(500))
-		t.at(500, "")
-		t.at(540, "clear a")
+		t.Node(withPressure("plimsoll.dev/Memory"), at(500))
+		t.expect(500, "")
+		t.expect(540, "clear a")
 	},
-	"a clearance that fails is repeated": func(t *teller) {
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
+	"failed cleanup": func(t *harness) {
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
 		now := 40
 		for _, pause := range []int{0, 1, 2, 4, 8, 16, 32, 60, 60} {
-			t.at(now+pause-1, "")
+			t.expect(now+pause-1, "")
 			now += pause
-			t.at(now, "clear a")
+			t.expect(now, "clear a")
 			t.finish("clear a", errRefused, now)
 		}
 	},
-	"a clearance after which everything stands is repeated": func(t *teller) {
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
-		t.at(40, "clear a")
-		t.See(pressed(), at(41))
-		t.See(pressed("plimsoll.dev/Disk"), at(42))
+	"cleanup without effect": func(t *harness) {
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
+		t.expect(40, "clear a")
+		t.Node(withPressure(), at(41))
+		t.Node(withPressure("plimsoll.dev/Disk"), at(42))
 		t.finish("clear a", nil, 43)
-		t.at(102, "")
-		t.at(103, "clear a")
+		t.expect(102, "")
+		t.expect(103, "clear a")
 	},
-	"a node that is deleted needs no clearance": func(t *teller) {
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
+	"deleted node": func(t *harness) {
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
 		t.Forget("a")
-		t.at(40, "")
+		t.expect(40, "")
 	},
-	"nor one that is deleted meanwhile": func(t *teller) {
-		t.See(pressed("plimsoll.dev/Memory"), at(0))
-		t.at(40, "clear a")
+	"node deleted during its cleanup": func(t *harness) {
+		t.Node(withPressure("plimsoll.dev/Memory"), at(0))
+		t.expect(40, "clear a")
 		t.Forget("a")
 		t.finish("clear a", errRefused, 41)
-		t.at(500, "")
+		t.expect(500, "")
 	},
-	"evictions come first, equal ones by their UID": func(t *teller) {
-		t.See(&model.Node{Name: "b", Pressures: []string{"plimsoll.dev/Memory"}}, at(-100))
+	"order of tasks": func(t *harness) {
+		t.Node(&model.Node{Name: "b", Pressures: []string{"plimsoll.dev/Memory"}}, at(-100))
 		t.renew(0)
 		for _, uid := range []string{"r", "q"} {
-			p := asked(0)
+			p := requesting(0)
 			p.UID = uid
 			t.Pod(p, at(1))
 		}
-		t.at(1, "evict q, evict r, clear b")
+		t.expect(1, "evict q, evict r, clear b")
 	},
 }
 
-func TestStories(t *testing.T) {
-	for name, story := range stories {
+func TestWatch_FollowsEvents(t *testing.T) {
+	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
-			story(&teller{T: t, Watch: New(policy), last: map[string]Task{}})
+			scenario(&harness{T: t, Watch: New(policy), last: map[string]Task{}})
 		})
 	}
 }
 
-func TestAlive(t *testing.T) {
+func TestAlive_WithinGraceOfRenewal(t *testing.T) {
 	w := New(policy)
 	if w.Alive("a", at(0)) {
-		t.Error("alive without having been heard")
+		t.Error("alive without a renewal")
 	}
 	w.Renewed("a", at(-3600), at(0))
 	if w.Alive("a", at(0)) {
 		t.Error("alive by an old lease")
 	}
 	w.Renewed("a", at(-3590), at(10))
-	if silent, ok := w.SilentAt("a"); !ok || !silent.Equal(at(50)) {
-		t.Errorf("silent at %v, %v", silent, ok)
+	if silent, ok := w.ExpiresAt("a"); !ok || !silent.Equal(at(50)) {
+		t.Errorf("ExpiresAt: got %v, %v, want second 50", silent, ok)
 	}
 	if !w.Alive("a", at(50).Add(-1)) || w.Alive("a", at(50)) {
-		t.Error("not alive for the grace exactly")
+		t.Error("the agent was not alive for exactly the grace period")
 	}
 	w.Renewed("a", at(-3590), at(45))
 	if w.Alive("a", at(50)) {
-		t.Error("alive by the same lease, seen once more")
+		t.Error("alive by an unchanged lease")
 	}
 	w.Unleased("a", at(46))
-	if _, ok := w.SilentAt("a"); ok || w.Alive("a", at(46)) {
+	if _, ok := w.ExpiresAt("a"); ok || w.Alive("a", at(46)) {
 		t.Error("alive without a lease")
 	}
 }
 
-func TestNothingIsKeptOfWhoIsGone(t *testing.T) {
+func TestWatch_ReleasesStateOfDeletedNode(t *testing.T) {
 	w := New(policy)
 	w.Renewed("a", at(0), at(0))
-	w.See(pressed("plimsoll.dev/Memory"), at(0))
-	w.Pod(asked(0), at(0))
+	w.Node(withPressure("plimsoll.dev/Memory"), at(0))
+	w.Pod(requesting(0), at(0))
 	w.Unleased("a", at(1))
 	tasks := w.Act(at(60))
-	w.See(pressed(), at(61))
+	w.Node(withPressure(), at(61))
 	w.Gone("p")
 	for _, task := range tasks {
 		w.Finished(task, nil, at(62))
 	}
-	if left := fmt.Sprint(len(w.nodes), len(w.requests), len(w.parked), w.clearing.Len(), w.asking.Len()); left != "0 0 0 0 0" {
-		t.Errorf("left: %s", left)
+	if left := fmt.Sprint(len(w.nodes), len(w.requests), len(w.parked), w.cleanups.Len(), w.evictions.Len()); left != "0 0 0 0 0" {
+		t.Errorf("entries left: %s", left)
 	}
 	if _, ok := w.Next(); ok {
-		t.Error("waits for nobody")
+		t.Error("Next returned a time without tasks")
 	}
 }
 
@@ -322,8 +323,8 @@ func BenchmarkRenewed(b *testing.B) {
 		names[i] = fmt.Sprintf("node-%06d.region.example", i)
 		w.Renewed(names[i], start, start)
 	}
-	w.Pod(asked(0), start)
-	w.Act(start) // one is postponed
+	w.Pod(requesting(0), start)
+	w.Act(start) // parks the request
 	b.ReportAllocs()
 	now, i := start, 0
 	for b.Loop() {

@@ -8,18 +8,18 @@ import (
 
 // request is an agent's request for the soft eviction of one pod.
 type request struct {
-	pod   *model.Pod // nil: withdrawn while the task was executing
-	until time.Time  // expiry
-	out   bool       // a task is executing
-	fails int        // consecutive failures of the task
+	pod      *model.Pod // nil: withdrawn while the task was executing
+	until    time.Time  // expiry
+	inFlight bool       // a task is executing
+	fails    int        // consecutive failures of the task
 }
 
-// oldest is the maximum age of a request.
-const oldest = time.Hour
+// maxRequestAge is the maximum age of a request.
+const maxRequestAge = time.Hour
 
 // Pod updates a pod bound to a node, with or without a request.
 func (w *Watch) Pod(p *model.Pod, now time.Time) {
-	if p.Asked == nil || p.Finished || p.Deleting {
+	if p.Requested == nil || p.Finished || p.Deleting {
 		w.Gone(p.UID)
 		return
 	}
@@ -30,15 +30,15 @@ func (w *Watch) Pod(p *model.Pod, now time.Time) {
 	}
 	was := r.pod
 	r.pod = p
-	if was != nil && was.Asked.Since.Equal(p.Asked.Since) {
+	if was != nil && was.Requested.Since.Equal(p.Requested.Since) {
 		return // the same request, however often the pod changes
 	}
-	r.fails, r.until = 0, p.Asked.Since.Add(oldest)
-	if p.Asked.Since.After(now) { // the node's clock is wrong
-		r.until = now.Add(oldest)
+	r.fails, r.until = 0, p.Requested.Since.Add(maxRequestAge)
+	if p.Requested.Since.After(now) { // the node's clock is wrong
+		r.until = now.Add(maxRequestAge)
 	}
-	if !r.out {
-		w.asking.Set(p.UID, now)
+	if !r.inFlight {
+		w.evictions.Set(p.UID, now)
 	}
 }
 
@@ -48,10 +48,10 @@ func (w *Watch) Gone(uid string) {
 	if r == nil || r.pod == nil {
 		return
 	}
-	w.asking.Remove(uid)
+	w.evictions.Remove(uid)
 	w.unpark(r.pod)
 	r.pod = nil
-	if !r.out {
+	if !r.inFlight {
 		delete(w.requests, uid)
 	}
 }
@@ -74,7 +74,7 @@ func (w *Watch) unpark(p *model.Pod) {
 // wake resumes the parked pods of a node after a sign of life of its agent.
 func (w *Watch) wake(name string, now time.Time) {
 	for uid := range w.parked[name] {
-		w.asking.Set(uid, now)
+		w.evictions.Set(uid, now)
 	}
 	delete(w.parked, name)
 }

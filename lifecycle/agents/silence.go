@@ -2,9 +2,9 @@ package agents
 
 import "time"
 
-// SilentAt returns the time from which the agent on the node is not alive any more without a
+// ExpiresAt returns the time from which the agent on the node is not alive any more without a
 // further renewal. Without a lease ok is false. The time may be long past.
-func (w *Watch) SilentAt(name string) (at time.Time, ok bool) {
+func (w *Watch) ExpiresAt(name string) (at time.Time, ok bool) {
 	n := w.nodes[name]
 	if n == nil || !n.leased {
 		return time.Time{}, false

@@ -18,11 +18,11 @@ type Policy struct {
 type Watch struct {
 	policy   Policy
 	nodes    map[string]*node
-	clearing *timerqueue.Queue[string] // nodes with leftovers: time of the cleanup, or earlier
+	cleanups *timerqueue.Queue[string] // nodes with leftovers: time of the cleanup, or earlier
 
-	requests map[string]*request
-	asking   *timerqueue.Queue[string]      // UIDs of pods to evict at a time, if their agent is alive then
-	parked   map[string]map[string]struct{} // UIDs of pods without a living agent, by node
+	requests  map[string]*request
+	evictions *timerqueue.Queue[string]      // UIDs of pods to evict at a time, if their agent is alive then
+	parked    map[string]map[string]struct{} // UIDs of pods without a living agent, by node
 }
 
 // node is the state of the agent on a node. Times are ns since 1970.
@@ -31,16 +31,16 @@ type node struct {
 	lease  int64 // last observed renewTime
 	last   int64 // last sign of life of the agent; 1970: none
 
-	littered bool  // conditions or taints of the agent are present
-	since    int64 // start of their presence
-	clearing bool  // a task is executing
-	fails    int   // consecutive failures of the task
+	leftovers bool  // conditions or taints of the agent are present
+	since     int64 // start of their presence
+	inFlight  bool  // a task is executing
+	fails     int   // consecutive failures of the task
 }
 
 // New returns a watch without observations.
 func New(p Policy) *Watch {
-	return &Watch{policy: p, nodes: map[string]*node{}, clearing: timerqueue.New[string](),
-		requests: map[string]*request{}, asking: timerqueue.New[string](), parked: map[string]map[string]struct{}{}}
+	return &Watch{policy: p, nodes: map[string]*node{}, cleanups: timerqueue.New[string](),
+		requests: map[string]*request{}, evictions: timerqueue.New[string](), parked: map[string]map[string]struct{}{}}
 }
 
 // Renewed updates the lease of the agent on a node. A renewTime that differs from the last one is
@@ -78,32 +78,32 @@ func (w *Watch) Unleased(name string, _ time.Time) {
 // Alive reports whether the last sign of life of the agent on the node is within the grace
 // period.
 func (w *Watch) Alive(name string, now time.Time) bool {
-	at, ok := w.SilentAt(name)
+	at, ok := w.ExpiresAt(name)
 	return ok && now.Before(at)
 }
 
-// prefix is the prefix of the taint keys of agents.
-const prefix = "plimsoll.dev/"
+// Prefix is the prefix of the taint keys and condition types of agents.
+const Prefix = "plimsoll.dev/"
 
-// See updates a node, at its first observation or after a change of its object.
-func (w *Watch) See(seen *model.Node, now time.Time) {
-	n, littered := w.nodes[seen.Name], hasLeftovers(seen)
+// Node updates a node, at its first observation or after a change of its object.
+func (w *Watch) Node(seen *model.Node, now time.Time) {
+	n, leftovers := w.nodes[seen.Name], hasLeftovers(seen)
 	switch {
-	case n == nil && !littered:
+	case n == nil && !leftovers:
 		return
 	case n == nil:
 		n = &node{}
 		w.nodes[seen.Name] = n
-	case n.littered == littered:
+	case n.leftovers == leftovers:
 		return
 	}
-	n.littered, n.since, n.fails = littered, now.UnixNano(), 0
+	n.leftovers, n.since, n.fails = leftovers, now.UnixNano(), 0
 	switch {
-	case !littered:
-		w.clearing.Remove(seen.Name)
+	case !leftovers:
+		w.cleanups.Remove(seen.Name)
 		w.drop(seen.Name, n)
-	case !n.clearing:
-		w.clearing.Set(seen.Name, w.clearAt(n))
+	case !n.inFlight:
+		w.cleanups.Set(seen.Name, w.clearAt(n))
 	}
 }
 
@@ -112,7 +112,7 @@ func hasLeftovers(n *model.Node) bool {
 		return true
 	}
 	for i := range n.Taints {
-		if strings.HasPrefix(n.Taints[i].Key, prefix) {
+		if strings.HasPrefix(n.Taints[i].Key, Prefix) {
 			return true
 		}
 	}
@@ -122,12 +122,12 @@ func hasLeftovers(n *model.Node) bool {
 // Forget records the deletion of a node. Its pods remain until [Watch.Gone].
 func (w *Watch) Forget(name string) {
 	delete(w.nodes, name)
-	w.clearing.Remove(name)
+	w.cleanups.Remove(name)
 }
 
 // drop removes a node without any state left.
 func (w *Watch) drop(name string, n *node) {
-	if !n.leased && !n.littered && !n.clearing {
+	if !n.leased && !n.leftovers && !n.inFlight {
 		delete(w.nodes, name)
 	}
 }

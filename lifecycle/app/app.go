@@ -107,6 +107,6 @@ func identity() (string, error) {
 func metersOf(m *metrics.Controller) lifecycle.Meters {
 	return lifecycle.Meters{
 		Decided: m.Decided, Tainted: m.Tainted, PodDeleted: m.PodDeleted, Request: m.Request,
-		EventDropped: m.EventDropped, Looked: m.Checked, Leading: m.Leading,
+		EventDropped: m.EventDropped, Checked: m.Checked, Leading: m.Leading,
 	}
 }

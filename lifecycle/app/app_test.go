@@ -198,9 +198,9 @@ func TestRun_ModeReplace(t *testing.T) {
 		})
 	}
 	if status, text := e.get(t, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(text, "cluster ok: leads") {
-		t.Errorf("ready: %d %s", status, text)
+		t.Errorf("/readyz: got %d %s", status, text)
 	}
-	until(t, "what was done is counted", func(context.Context) (bool, error) {
+	until(t, "the metrics count the actions", func(context.Context) (bool, error) {
 		_, text := e.get(t, "/metrics")
 		for _, line := range []string{
 			`node_collector_evictions_total{zone=""} 1`, `node_collector_unhealthy_nodes_in_zone{zone=""} 1`, `node_collector_zone_health{zone=""} 50`,
@@ -208,7 +208,7 @@ func TestRun_ModeReplace(t *testing.T) {
 			`plimsoll_controller_decisions_total{decision="evict",dry_run="false"} 1`,
 		} {
 			if !strings.Contains(text, "\n"+line+"\n") {
-				t.Logf("not served yet: %s", line)
+				t.Logf("metric not served yet: %s", line)
 				return false, nil
 			}
 		}
@@ -216,11 +216,11 @@ func TestRun_ModeReplace(t *testing.T) {
 	})
 	status, text := e.get(t, "/explain?node=dying")
 	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"health": "unreachable"`) {
-		t.Errorf("explained: %d %s", status, text)
+		t.Errorf("/explain: got %d %s", status, text)
 	}
-	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=nobody": http.StatusNotFound, "/livez": http.StatusOK} {
+	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=unknown": http.StatusNotFound, "/livez": http.StatusOK} {
 		if status, text := e.get(t, path); status != want {
-			t.Errorf("%s: %d %s", path, status, text)
+			t.Errorf("%s: got %d %s, want %d", path, status, text, want)
 		}
 	}
 	if n := e.log.Count("forbidden"); n > 0 {
@@ -256,22 +256,22 @@ func TestRun_ModeObserve(t *testing.T) {
 	e.pod(t, "web", "dying")
 	until(t, "an eviction is reported", func(context.Context) (bool, error) { return len(e.decisions("evict")) == 1, nil })
 	if d := e.decisions("evict")[0]; d["dryRun"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
-		t.Errorf("told: %v", d)
+		t.Errorf("unexpected decision: %v", d)
 	}
 	n, err := e.api.CoreV1().Nodes().Get(t.Context(), "dying", metav1.GetOptions{})
 	if err != nil || state(n) != "True []" {
-		t.Errorf("the node was touched: %s, %v", state(n), err)
+		t.Errorf("the node was changed: %s, %v", state(n), err)
 	}
 	if p, err := e.api.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil {
-		t.Errorf("the pod was touched: %v", err)
+		t.Errorf("the pod was deleted: %v", err)
 	}
 	_, text := e.get(t, "/metrics")
 	for _, line := range []string{`plimsoll_controller_replacing 0`, `plimsoll_controller_decisions_total{decision="evict",dry_run="true"} 1`, `taint_eviction_controller_pod_deletions_total 0`} {
 		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("%s is not served", line)
+			t.Errorf("metric not served: %s", line)
 		}
 	}
-	if _, text := e.get(t, "/readyz?verbose"); !strings.Contains(text, "only tells what it decides: the mode is observe") {
-		t.Errorf("ready: %s", text)
+	if _, text := e.get(t, "/readyz?verbose"); !strings.Contains(text, "only logs its decisions: the mode is observe") {
+		t.Errorf("/readyz: got %s", text)
 	}
 }

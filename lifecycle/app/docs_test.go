@@ -15,9 +15,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// TestDocs_DescribeTheController holds the reference of the decision log to the keys
-// and decisions of the controller, and to those of /explain.
-func TestDocs_DescribeTheController(t *testing.T) {
+// TestDocs_DescribeController checks that the reference of the decision log describes all keys
+// and decisions of the controller and all keys of /explain.
+func TestDocs_DescribeController(t *testing.T) {
 	text := document(t, "reference/decision-log.md")
 	words := append(keys(lifecycle.Decision{}), keys(explanation{})...)
 	for _, word := range append(words, lifecycle.Decisions()...) {
@@ -27,9 +27,9 @@ func TestDocs_DescribeTheController(t *testing.T) {
 	}
 }
 
-// TestDocs_ControllerFlagsAreTheControllers: where a page is about the controller
-// alone, a flag that only the agent has is a mistake.
-func TestDocs_ControllerFlagsAreTheControllers(t *testing.T) {
+// TestDocs_NameOnlyControllerFlags checks that a page about the controller alone names no flag
+// of the agent.
+func TestDocs_NameOnlyControllerFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(flags)
 	others := strings.Fields("cluster controllers namespace reset-then-reuse-values selector prefix set") // of other programs
@@ -51,7 +51,7 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// keys are those of a struct in JSON.
+// keys returns the JSON keys of a struct.
 func keys(of any) (names []string) {
 	for field := range reflect.TypeOf(of).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -58,11 +58,11 @@ func (o *observer) serve(ctx context.Context, c *config.Controller, review healt
 
 // role describes a healthy controller for /readyz.
 func (o *observer) role() string {
-	switch why := o.controller.Rehearses(); {
+	switch why := o.controller.DryRunReason(); {
 	case !o.controller.Leads():
-		return "another replica leads, or nobody yet"
+		return "another replica leads, or none yet"
 	case why != "":
-		return "leads, and only tells what it decides: " + why
+		return "leads, and only logs its decisions: " + why
 	}
 	return "leads"
 }
@@ -76,7 +76,7 @@ func (o *observer) census() (metrics.Cluster, bool) {
 		return metrics.Cluster{}, false
 	}
 	c := metrics.Cluster{
-		Nodes: n.Nodes, Pods: n.Pods, Kept: n.Kept, Renewals: n.Renewals, Leads: n.Leads, Timers: n.Timers, Suspects: n.Suspects,
+		Nodes: n.Nodes, Pods: n.Pods, EvictedPods: n.EvictedPods, Renewals: n.Renewals, Leading: n.Leads, ScheduledPodEvictions: n.Timers, Suspected: n.SuspectedNodes,
 		BreakerOpen: n.BreakerOpen, BudgetExceeded: n.BudgetExceeded, Replacing: n.Replaces,
 	}
 	for _, z := range n.Zones {
@@ -89,7 +89,7 @@ func (o *observer) census() (metrics.Cluster, bool) {
 
 func newMetrics(o Options, lines *nodestatus.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
-		Version: o.Version, Revision: o.Revision, LinesLost: lines.Lost,
+		Version: o.Version, Revision: o.Revision, LinesDropped: lines.Lost,
 		States:  []string{zones.Normal.String(), zones.PartialDisruption.String(), zones.FullDisruption.String()},
 		Classes: lifecycle.Classes(), Results: lifecycle.Results(), Decisions: lifecycle.Decisions(),
 		Cluster: census,
@@ -108,33 +108,33 @@ func requestOfPod(pod *corev1.Pod) (*model.Request, error) {
 // An explanation is the answer of /explain for a node (docs/reference/decision-log.md). Times that are
 // not known are omitted.
 type explanation struct {
-	Node       string    `json:"node"`
-	Leads      bool      `json:"leads"` // else nothing is known of decisions
-	Ready      string    `json:"ready"`
-	Verdict    string    `json:"health"`
-	LastSign   time.Time `json:"lastHeartbeat,omitzero"`
-	Source     string    `json:"source,omitempty"`
-	SilentFrom time.Time `json:"graceEnds,omitzero"`
-	Unready    time.Time `json:"notReadySince,omitzero"`
-	Zone       string    `json:"zone"`
-	ZoneState  string    `json:"zoneState,omitempty"`
-	ZoneRate   float64   `json:"zoneRate"`
-	Queued     bool      `json:"queued"`
-	Ahead      int       `json:"queuePosition"`
-	Turn       time.Time `json:"expectedTaint,omitzero"`
-	Pods       int       `json:"pods"`
-	NextPod    time.Time `json:"nextPod,omitzero"`
-	Next       string    `json:"next,omitempty"`
-	WhyNot     string    `json:"blockedBy,omitempty"`
-	Until      time.Time `json:"until,omitzero"`
-	Failures   int       `json:"failures"`
+	Node          string    `json:"node"`
+	Leads         bool      `json:"leads"` // else nothing is known of decisions
+	Ready         string    `json:"ready"`
+	Verdict       string    `json:"health"`
+	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero"`
+	Source        string    `json:"source,omitempty"`
+	GraceEnds     time.Time `json:"graceEnds,omitzero"`
+	Unready       time.Time `json:"notReadySince,omitzero"`
+	Zone          string    `json:"zone"`
+	ZoneState     string    `json:"zoneState,omitempty"`
+	ZoneRate      float64   `json:"zoneRate"`
+	Queued        bool      `json:"queued"`
+	QueuePosition int       `json:"queuePosition"`
+	ExpectedTaint time.Time `json:"expectedTaint,omitzero"`
+	Pods          int       `json:"pods"`
+	NextPod       time.Time `json:"nextPod,omitzero"`
+	Next          string    `json:"next,omitempty"`
+	BlockedBy     string    `json:"blockedBy,omitempty"`
+	Until         time.Time `json:"until,omitzero"`
+	Failures      int       `json:"failures"`
 }
 
 func newExplanation(e *core.Explanation) explanation {
 	x := explanation{
-		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Health), LastSign: e.LastSign.UTC(), Source: string(e.Source),
-		SilentFrom: e.Silent.UTC(), Unready: e.Since.UTC(), Zone: e.Zone.String(), ZoneRate: e.Rate, Queued: e.Queued, Ahead: e.Ahead,
-		Turn: e.Turn.UTC(), Pods: e.Pods, NextPod: e.NextPod.UTC(), Next: e.Next, WhyNot: e.WhyNot.String(), Until: e.Until.UTC(), Failures: e.Failures,
+		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Health), LastHeartbeat: e.LastHeartbeat.UTC(), Source: string(e.Source),
+		GraceEnds: e.GraceEnds.UTC(), Unready: e.Since.UTC(), Zone: e.Zone.String(), ZoneRate: e.Rate, Queued: e.Queued, QueuePosition: e.QueuePosition,
+		ExpectedTaint: e.ExpectedTaint.UTC(), Pods: e.Pods, NextPod: e.NextPod.UTC(), Next: e.Next, BlockedBy: e.BlockedBy.String(), Until: e.Until.UTC(), Failures: e.Failures,
 	}
 	if e.Leads {
 		x.ZoneState = e.State.String()

@@ -36,11 +36,11 @@ func load(t *testing.T, text string, args ...string) (*config.Controller, error)
 	return config.Load(path, flags)
 }
 
-func oneFault(t *testing.T, err error, where, want string) {
+func expectFault(t *testing.T, err error, where, want string) {
 	t.Helper()
 	var faults strictyaml.Faults
 	if !errors.As(err, &faults) || len(faults) != 1 {
-		t.Errorf("%s: want one fault, have: %v", where, err)
+		t.Errorf("%s: got %v, want one fault", where, err)
 		return
 	}
 	if !strings.HasPrefix(faults[0].Error(), where) || !strings.Contains(faults[0].Problem, want) {
@@ -48,7 +48,7 @@ func oneFault(t *testing.T, err error, where, want string) {
 	}
 }
 
-func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {
+func TestDefaults_MatchOptionTable(t *testing.T) {
 	var args []string
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(set)
@@ -66,15 +66,15 @@ func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if written.Lifecycle != preset.Lifecycle || written.Process != preset.Process {
-		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
+		t.Errorf("defaults of the flags:\n%+v\nof the program:\n%+v", written, preset)
 	}
 	if w := preset.Warnings(); len(w) > 0 {
-		t.Errorf("the defaults are warned of: %q", w)
+		t.Errorf("the defaults cause warnings: %q", w)
 	}
 }
 
-// TestControllerDefaultsAreUpstreams checks upstream's defaults, on which operators rely.
-func TestControllerDefaultsAreUpstreams(t *testing.T) {
+// TestDefaults_MatchUpstream checks upstream's defaults, on which operators rely.
+func TestDefaults_MatchUpstream(t *testing.T) {
 	c := config.NewController()
 	for about, same := range map[string]bool{
 		"--node-monitor-period":          c.NodeMonitorPeriod == 5*time.Second,
@@ -90,13 +90,13 @@ func TestControllerDefaultsAreUpstreams(t *testing.T) {
 		"--mode":                         c.Mode == config.Observe && !c.DryRun,
 	} {
 		if !same {
-			t.Errorf("%s has another default", about)
+			t.Errorf("%s: the default differs from upstream's", about)
 		}
 	}
 }
 
-// TestControllerFaults covers each kind of fault once, as a flag and as a field.
-func TestControllerFaults(t *testing.T) {
+// TestLoad_ReportsFaults covers each kind of fault once, as a flag and as a field.
+func TestLoad_ReportsFaults(t *testing.T) {
 	for _, tc := range []struct{ flag, field, value, want string }{
 		{"node-monitor-period", "nodeMonitorPeriod", "-1s", "at least 0s"},
 		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "-1s", "at least 0s"},
@@ -158,14 +158,14 @@ func TestControllerFaults(t *testing.T) {
 	} {
 		t.Run(tc.field+" "+tc.value, func(t *testing.T) {
 			_, err := load(t, "", "--"+tc.flag+"="+tc.value)
-			oneFault(t, err, "--"+tc.flag, tc.want)
+			expectFault(t, err, "--"+tc.flag, tc.want)
 			_, err = load(t, tc.field+`: "`+tc.value+"\"\n")
-			oneFault(t, err, tc.field, tc.want)
+			expectFault(t, err, tc.field, tc.want)
 		})
 	}
 }
 
-func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
+func TestLoad_EachOptionHasFaultCase(t *testing.T) {
 	text, err := os.ReadFile("config_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -174,14 +174,14 @@ func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
 	free := []string{"featureGates", "pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
 	for _, field := range config.Fields() {
 		if !slices.Contains(free, field) && !strings.Contains(string(text), `", "`+field+`", "`) {
-			t.Errorf("no fault of %s is tried", field)
+			t.Errorf("%s has no fault case", field)
 		}
 	}
 }
 
-// TestControllerFlags_AcceptsWhatUpstreamAccepts checks that a command line of
+// TestControllerFlags_AcceptUpstreamValues checks that a command line of
 // kube-controller-manager is accepted.
-func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
+func TestControllerFlags_AcceptUpstreamValues(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		is   func(*config.Controller) bool
@@ -210,37 +210,38 @@ func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !tc.is(c) {
-				t.Errorf("%+v", c)
+				t.Errorf("unexpected configuration: %+v", c)
 			}
 			w := strings.Join(c.Warnings(), "\n")
 			if (w != "") != (tc.want != "") || !strings.Contains(w, tc.want) || len(c.Warnings()) > 1 {
-				t.Errorf("warned %q, want %q", w, tc.want)
+				t.Errorf("got warnings %q, want %q", w, tc.want)
 			}
 		})
 	}
 }
 
-func TestFeatureGates(t *testing.T) {
+func TestFeatureGates_WarnOfUnknownGate(t *testing.T) {
 	c, err := load(t, "featureGates: {NodeLease: true, AllAlpha: false}\n")
 	if err != nil || len(c.Warnings()) != 1 || !strings.Contains(c.Warnings()[0], "AllAlpha is not known") {
-		t.Errorf("%v, warned %q", err, c.Warnings())
+		t.Errorf("got error %v and warnings %q", err, c.Warnings())
 	}
 	_, err = load(t, "", "--feature-gates=NodeLease=perhaps")
-	oneFault(t, err, "--feature-gates", "true or false")
+	expectFault(t, err, "--feature-gates", "true or false")
 	_, err = load(t, "", "--feature-gates=NodeLease")
-	oneFault(t, err, "--feature-gates", "key=value")
+	expectFault(t, err, "--feature-gates", "key=value")
 	_, err = load(t, "featureGates: {NodeLease: perhaps}\n")
-	oneFault(t, err, "featureGates", "true or false")
+	expectFault(t, err, "featureGates", "true or false")
 }
 
-func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
+func TestLoad_SkipsElectionRulesWithoutElection(t *testing.T) {
 	if _, err := load(t, "", "--leader-elect=false", "--leader-elect-lease-duration=1s"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTheFourModes checks that taint-based evictions follow the taint manager unless set explicitly.
-func TestTheFourModes(t *testing.T) {
+// TestPolicy_TaintEvictionsNeedTheirController checks that taint-based evictions follow the taint
+// manager unless set explicitly.
+func TestPolicy_TaintEvictionsNeedTheirController(t *testing.T) {
 	type mode struct{ noExecute, byTaints, legacy bool }
 	for _, tc := range []struct {
 		args []string
@@ -256,14 +257,14 @@ func TestTheFourModes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p := c.Policy(); (mode{p.NoExecute, p.TaintEvictions, p.LegacyEvictions}) != tc.want {
-			t.Errorf("%v: %+v", tc.args, p)
+			t.Errorf("%v: got %+v, want %+v", tc.args, p, tc.want)
 		}
 	}
 }
 
-// TestEveryOptionThatDecidesIsInThePolicy checks that a change of any option that affects decisions
+// TestPolicy_DependsOnEachDecidingOption checks that a change of any option that affects decisions
 // changes the policy.
-func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
+func TestPolicy_DependsOnEachDecidingOption(t *testing.T) {
 	preset := config.NewController().Policy()
 	for field, text := range map[string]string{
 		"nodeMonitorGracePeriod": "55s", "nodeStartupGracePeriod": "2m", "podEvictionTimeout": "6m", "enableTaintManager": "false", "taintBasedEvictions": "false",
@@ -278,34 +279,34 @@ func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 			continue
 		}
 		if c.Policy() == preset {
-			t.Errorf("%s: %s changes nothing", field, text)
+			t.Errorf("%s: %s does not change the policy", field, text)
 		}
 	}
 }
 
-func TestBoundsOfUnhealthyNodes(t *testing.T) {
+func TestMaxUnhealthy_ParsesBounds(t *testing.T) {
 	for text, want := range map[string]config.Bound{"": {}, "7": {Set: true, Nodes: 7}, "25%": {Set: true, Share: 0.25}, "100%": {Set: true, Share: 1}} {
 		c, err := load(t, "maxUnhealthy: 3\n", "--max-unhealthy="+text)
 		if err != nil || c.MaxUnhealthy != want {
-			t.Errorf("%q: %+v, %v", text, c, err)
+			t.Errorf("%q: got %+v, %v, want %+v", text, c, err, want)
 		}
 	}
 }
 
-func TestControllerWarnings(t *testing.T) {
+func TestWarnings_NameTheConflict(t *testing.T) {
 	for _, tc := range []struct{ file, want string }{
 		{"nodeMonitorGracePeriod: 40s\n", "may need 45s"},
 		{"nodeMonitorGracePeriod: 29s\n", "less than 3 times"},
 		{"enableTaintManager: false\nnodeMonitorGracePeriod: 6m\nnodeStartupGracePeriod: 6m\n", "podEvictionTimeout"},
 		{"nodeStartupGracePeriod: 45s\n", "shorter than nodeMonitorGracePeriod"},
-		{"enableTaintManager: false\ntaintBasedEvictions: true\n", "nobody evicts"},
+		{"enableTaintManager: false\ntaintBasedEvictions: true\n", "their pods are not evicted"},
 		{"taintBasedEvictions: false\n", "podEvictionTimeout"},
 		{"nodeEvictionRate: 0\n", "no node is ever tainted"},
 		{"liveLeaseReads: false\nmassFailureMinNodes: 0\n", "a watch that hangs"},
 		{"liveLeaseReadsPerSecond: 0\n", "leaves nothing"},
 		{"kubeAPIQPS: 20\n", "leaves nothing"},
 		{"heartbeatNamespace: ''\n", "never applies"},
-		{"mode: replace\ndryRun: true\n", "nobody acts"},
+		{"mode: replace\ndryRun: true\n", "no controller acts"},
 		{"mode: replace\nleaderElect: false\n", "two controllers"},
 	} {
 		c, err := load(t, tc.file)
@@ -314,12 +315,12 @@ func TestControllerWarnings(t *testing.T) {
 			continue
 		}
 		if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], tc.want) {
-			t.Errorf("%s: warned %q, want %q", tc.file, w, tc.want)
+			t.Errorf("%s: got warnings %q, want %q", tc.file, w, tc.want)
 		}
 	}
 }
 
-func TestReadScenario(t *testing.T) {
+func TestReadScenario_UsesScenarioDefaults(t *testing.T) {
 	read := func(text string) (*config.Controller, strictyaml.Faults) {
 		var faults strictyaml.Faults
 		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults)), faults
@@ -328,20 +329,20 @@ func TestReadScenario(t *testing.T) {
 	preset := config.NewController()
 	preset.LiveLeaseReads, preset.MassFailureMinNodes, preset.EvictedPodTTL = false, 0, 0
 	if faults.Err() != nil || c.Lifecycle != preset.Lifecycle {
-		t.Errorf("left out: %+v, %v", c, faults)
+		t.Errorf("empty scenario: got %+v, %v", c, faults)
 	}
 	// Nodes of a scenario renew every 10 s; short grace periods are allowed.
 	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, massFailureMinNodes: 5, liveLeaseReads: true, evictedPodTTL: 5m}")
 	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.MassFailureMinNodes != 5 || !c.LiveLeaseReads || c.EvictedPodTTL != 5*time.Minute {
-		t.Errorf("%+v, %v", c, faults)
+		t.Errorf("unexpected configuration: %+v, %v", c, faults)
 	}
 	c, faults = read("{nodeMonitorGracePeriod: 4s, podEvictionTimeout: 1s}")
 	if faults.Err() != nil || c.PodEvictionTimeout != time.Second {
-		t.Errorf("periods that do not go together can be rehearsed: %+v, %v", c, faults)
+		t.Errorf("conflicting periods were refused: %+v, %v", c, faults)
 	}
 	_, faults = read("{kubeconfig: x, nodeEvictionRate: -1, unhealthyZoneThreshold: -2}")
 	if len(faults) != 3 {
-		t.Errorf("a program's option and two wrong values: %v", faults)
+		t.Errorf("one unsupported option and two invalid values: got %d faults, want 3: %v", len(faults), faults)
 	}
 }
 

@@ -59,15 +59,15 @@ func (c *Controller) Warnings() []string {
 		is   bool
 		text string
 	}{
-		{c.TaintBasedEvictions && !c.TaintEvictions, "taintBasedEvictions without enableTaintManager: nodes are tainted NoExecute, and nobody evicts their pods"},
+		{c.TaintBasedEvictions && !c.TaintEvictions, "taintBasedEvictions without enableTaintManager: nodes are tainted NoExecute, and their pods are not evicted"},
 		{!c.TaintBasedEvictions && c.TaintEvictions, "enableTaintManager without taintBasedEvictions: pods of dead nodes go by podEvictionTimeout, tolerations count for taints of others only"},
 		{c.NodeEvictionRate == 0, "nodeEvictionRate is 0: no node is ever tainted NoExecute, or emptied, in a healthy zone"},
 		{c.UnhealthyZoneThreshold > 1, fmt.Sprintf("unhealthyZoneThreshold is %g: no zone is ever partially disrupted, so that a large outage is evicted at nodeEvictionRate", c.UnhealthyZoneThreshold)},
 		{!c.LiveLeaseReads && c.MassFailureMinNodes == 0, "liveLeaseReads is off and massFailureMinNodes is 0: a watch that hangs makes every node Unknown"},
 		{c.KubeAPIQPS < 0, "kubeAPIQPS is negative: only the number of workers bounds the requests to the API server"},
 		{c.LiveLeaseReads && c.KubeAPIQPS > 0 && (c.LiveLeaseReadsPerSecond == 0 || c.LiveLeaseReadsPerSecond >= c.KubeAPIQPS), "liveLeaseReadsPerSecond leaves nothing of kubeAPIQPS for writes while many nodes are silent"},
-		{c.AgentAliveGrace > 0 && c.HeartbeatNamespace == "", "agentAliveGrace has no heartbeatNamespace to ask the agents in: it never applies"},
-		{c.DryRun && c.Mode == Replace, "dryRun holds back everything that mode replace would write: nobody acts if kube-controller-manager's controllers are off"},
+		{c.AgentAliveGrace > 0 && c.HeartbeatNamespace == "", "agentAliveGrace needs heartbeatNamespace: without it agentAliveGrace never applies"},
+		{c.DryRun && c.Mode == Replace, "dryRun suppresses every write of mode replace: no controller acts if those of kube-controller-manager are off"},
 		{c.Mode == Replace && !c.LeaderElect, "mode replace without leaderElect: two controllers would act at once, so see to it that there is one"},
 	} {
 		if w.is {

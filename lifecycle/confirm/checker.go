@@ -3,6 +3,7 @@ package confirm
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/timerqueue"
 )
 
@@ -13,10 +14,10 @@ type Policy struct {
 
 	Outage time.Duration // time for nodes to renew after an outage; >= 0
 
-	StormNodes   int           // the breaker opens above this number of suspects within StormWindow, 0: never,
-	StormShare   float64       // and above this share of all nodes, 0..1: both
-	StormWindow  time.Duration // above zero where StormNodes is
-	StormLongest time.Duration // the breaker is open for this time at most
+	MassFailureMinNodes    int           // the breaker opens above this number of suspects within MassFailureWindow, 0: never,
+	MassFailureFraction    float64       // and above this share of all nodes, 0..1: both
+	MassFailureWindow      time.Duration // above zero where MassFailureMinNodes is
+	MassFailureMaxDuration time.Duration // the breaker is open for this time at most
 }
 
 // An Answer is the result of a live read of a lease.
@@ -51,8 +52,8 @@ type Checker struct {
 
 	nextRead time.Time // when the rate allows the next read
 
-	outage outage
-	storm  storm
+	outage      outage
+	massFailure massFailure
 
 	now time.Time // of the latest call
 }
@@ -91,10 +92,10 @@ func (c *Checker) Add(name string, now time.Time) {
 	}
 	s := &suspect{since: now}
 	c.suspects[name] = s
-	c.storm.count(&c.policy, now)
+	c.massFailure.count(&c.policy, now)
 	if !c.policy.LiveReads {
 		c.unrenewed.Set(name, now)
-	} else if _, flies := c.inFlight[name]; !flies { // else after that answer, which is of no use now
+	} else if _, reading := c.inFlight[name]; !reading { // else after that answer, which is of no use now
 		c.queueRead(name, s)
 	}
 }
@@ -114,11 +115,11 @@ func (c *Checker) Clear(name string) {
 	c.queued.Remove(placeOf(name))
 }
 
-// Heard handles a delivery of our own watch of leases, of any lease, at a moment before
+// Observed handles a delivery of our own watch of leases, of any lease, at a moment before
 // now, or now. It is O(1) and allocates nothing.
-func (c *Checker) Heard(at, now time.Time) {
+func (c *Checker) Observed(at, now time.Time) {
 	c.now = now
-	c.outage.heard = later(c.outage.heard, at)
+	c.outage.lastDelivery = later(c.outage.lastDelivery, at)
 	if c.outage.on {
 		c.recovered(now)
 	}
@@ -128,13 +129,13 @@ func (c *Checker) Heard(at, now time.Time) {
 // API server answers.
 func (c *Checker) Answered(name string, a Answer, now time.Time) {
 	c.now = now
-	began, flew := c.inFlight[name]
+	began, requested := c.inFlight[name]
 	delete(c.inFlight, name)
 	c.reached(a, began, now)
 	if a == Renewed {
-		c.storm.confirmedInRow = 0
+		c.massFailure.confirmedInRow = 0
 	}
-	if s := c.suspects[name]; s != nil && flew && !s.confirmed {
+	if s := c.suspects[name]; s != nil && requested && !s.confirmed {
 		c.evaluate(name, s, a, began)
 	}
 }
@@ -144,16 +145,16 @@ func (c *Checker) evaluate(name string, s *suspect, a Answer, began time.Time) {
 	switch {
 	case a == Failed:
 		s.fails++
-		c.delayed.Set(name, c.now.Add(retryDelay(s.fails)))
+		c.delayed.Set(name, c.now.Add(readBackoff.After(s.fails)))
 	case a == Renewed: // the caller clears it; until then the next read is delayed
 		s.fails = 0
-		c.delayed.Set(name, c.now.Add(minRetry))
+		c.delayed.Set(name, c.now.Add(readBackoff.Min))
 	case !c.counts(s, began):
 		s.fails = 0
 		c.queueRead(name, s)
 	default:
 		s.fails = 0
-		c.storm.confirmedInRow++
+		c.massFailure.confirmedInRow++
 		c.unrenewed.Set(name, began)
 	}
 }
@@ -164,14 +165,7 @@ func (c *Checker) counts(s *suspect, began time.Time) bool {
 }
 
 // countsFrom returns when a read must have begun at the earliest to be evidence.
-func (c *Checker) countsFrom() time.Time { return later(c.outage.notBefore, c.storm.closed) }
+func (c *Checker) countsFrom() time.Time { return later(c.outage.notBefore, c.massFailure.closed) }
 
-// Bounds of the delay after a failed read of a lease.
-const (
-	minRetry = time.Second
-	maxRetry = 10 * time.Second
-)
-
-func retryDelay(fails int) time.Duration {
-	return min(minRetry<<min(fails-1, 10), maxRetry)
-}
+// readBackoff is the delay after a failed read of a lease.
+var readBackoff = backoff.Bounds{Min: time.Second, Max: 10 * time.Second}

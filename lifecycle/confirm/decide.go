@@ -8,7 +8,7 @@ import (
 // Decide returns what follows in a cluster of this many nodes.
 func (c *Checker) Decide(nodes int, now time.Time) Findings {
 	c.now = now
-	c.storm.watch(c, nodes)
+	c.massFailure.update(c, nodes)
 	c.repeatOutdated()
 	f := Findings{NotBefore: c.outage.takeNotBefore(), Lost: c.confirmed()}
 	for c.policy.LiveReads {
@@ -36,7 +36,7 @@ func (c *Checker) repeatOutdated() {
 
 // confirmed returns the nodes with a loss that is confirmed now.
 func (c *Checker) confirmed() (lost []string) {
-	if c.storm.open || c.outage.on || c.now.Before(c.outage.notBefore) {
+	if c.massFailure.open || c.outage.on || c.now.Before(c.outage.notBefore) {
 		return nil
 	}
 	for {
@@ -93,7 +93,8 @@ func (c *Checker) readsFrom() time.Time {
 	return c.nextRead
 }
 
-// queueRead has the lease of a suspect read as soon as possible.
+// queueRead has the lease of a suspect read as soon as possible: in the order of started reads,
+// which serve as the time of the queue.
 func (c *Checker) queueRead(name string, s *suspect) {
 	c.queued.Set(placeOf(name), time.Unix(int64(s.tries), 0))
 }
@@ -126,13 +127,13 @@ func (c *Checker) Next() (at time.Time, ok bool) {
 	if c.outage.unreported {
 		soonest(c.now)
 	}
-	if c.storm.due(c) {
+	if c.massFailure.due(c) {
 		soonest(c.now)
 	}
-	if c.storm.open {
-		soonest(c.storm.since.Add(c.policy.StormLongest))
+	if c.massFailure.open {
+		soonest(c.massFailure.since.Add(c.policy.MassFailureMaxDuration))
 	}
-	if c.unrenewed.Len() > 0 && !c.storm.open && !c.outage.on {
+	if c.unrenewed.Len() > 0 && !c.massFailure.open && !c.outage.on {
 		soonest(c.outage.notBefore)
 	}
 	if c.queued.Len() > 0 {

@@ -17,9 +17,9 @@
 //   - A failed read is a sign of an outage unless our own watch delivered something
 //     during it: one lease that cannot be read blocks no other confirmation.
 //   - When too many nodes become silent together a breaker opens. No loss is confirmed
-//     until enough reads in a row show no renewal, or until StormLongest is over. In the
+//     until enough reads in a row show no renewal, or until MassFailureMaxDuration is over. In the
 //     latter case all leases are read again.
 //   - Each loss is returned once, until the name is cleared. Nothing visits all suspects,
-//     except that the end of an outage or of a storm has each of them read again, at the
+//     except that the end of an outage or of a mass failure has each of them read again, at the
 //     rate of reads.
 package confirm

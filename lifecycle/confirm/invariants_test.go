@@ -9,38 +9,38 @@ import (
 	"time"
 )
 
-// chronicle records all events, separately from the Checker and in another form.
-type chronicle struct {
+// recorder records all events, separately from the Checker and in another form.
+type recorder struct {
 	*rand.Rand
-	policy Policy
-	nodes  int
-	judge  *Checker
-	now    time.Time
+	policy  Policy
+	nodes   int
+	checker *Checker
+	now     time.Time
 
-	since  map[string]time.Time // suspects
-	dead   map[string]bool      // confirmed since they were suspected
-	flying map[string]time.Time // reads without an answer
-	proof  map[string]time.Time // begin of the last read that found a suspect's lease not renewed
-	reads  []time.Time
-	floor  time.Time
-	deaths int
+	since     map[string]time.Time // suspects
+	lost      map[string]bool      // confirmed since they were suspected
+	inFlight  map[string]time.Time // reads without an answer
+	evidence  map[string]time.Time // start of the last read that found a suspect's lease unrenewed
+	reads     []time.Time
+	notBefore time.Time
+	losses    int
 }
 
-func newChronicle(seed uint64) *chronicle {
+func newRecorder(seed uint64) *recorder {
 	r := rand.New(rand.NewPCG(seed, 2))
-	c := &chronicle{Rand: r, now: start, nodes: 5 + r.IntN(40), since: map[string]time.Time{}, dead: map[string]bool{},
-		flying: map[string]time.Time{}, proof: map[string]time.Time{}}
-	seconds := func(most int) time.Duration { return time.Duration(r.IntN(most)) * time.Second }
+	c := &recorder{Rand: r, now: start, nodes: 5 + r.IntN(40), since: map[string]time.Time{}, lost: map[string]bool{},
+		inFlight: map[string]time.Time{}, evidence: map[string]time.Time{}}
+	seconds := func(limit int) time.Duration { return time.Duration(r.IntN(limit)) * time.Second }
 	c.policy = Policy{LiveReads: r.IntN(4) > 0, ReadsPerSecond: []float64{0, 0.7, 3, 50}[r.IntN(4)], Outage: seconds(40),
-		StormNodes: r.IntN(6), StormShare: r.Float64() / 2, StormWindow: time.Second + seconds(60), StormLongest: seconds(200)}
-	c.judge = New(c.policy)
+		MassFailureMinNodes: r.IntN(6), MassFailureFraction: r.Float64() / 2, MassFailureWindow: time.Second + seconds(60), MassFailureMaxDuration: seconds(200)}
+	c.checker = New(c.policy)
 	return c
 }
 
-func (c *chronicle) name() string { return fmt.Sprint("n", c.IntN(c.nodes)) }
+func (c *recorder) name() string { return fmt.Sprint("n", c.IntN(c.nodes)) }
 
-// happens causes one random event, including faults.
-func (c *chronicle) happens() {
+// randomEvent causes one random event, including faults.
+func (c *recorder) randomEvent() {
 	switch c.IntN(10) {
 	case 0, 1, 2:
 		for range 1 + c.IntN(4) {
@@ -49,15 +49,15 @@ func (c *chronicle) happens() {
 	case 3:
 		c.clear(c.name())
 	case 4:
-		c.judge.Heard(c.now, c.now)
+		c.checker.Observed(c.now, c.now)
 	case 5:
 		if c.IntN(5) == 0 {
-			c.judge.Unreachable(c.now)
+			c.checker.Unreachable(c.now)
 		}
 	case 6:
 		c.answer(c.name(), Answer(c.IntN(3))) // possibly of no open read
 	default:
-		for _, name := range slices.Sorted(maps.Keys(c.flying)) {
+		for _, name := range slices.Sorted(maps.Keys(c.inFlight)) {
 			if c.IntN(2) == 0 {
 				c.answer(name, []Answer{Failed, Unrenewed, Unrenewed, Unrenewed, Renewed}[c.IntN(5)])
 			}
@@ -65,49 +65,49 @@ func (c *chronicle) happens() {
 	}
 }
 
-func (c *chronicle) suspect(name string) {
+func (c *recorder) suspect(name string) {
 	if _, is := c.since[name]; !is {
 		c.since[name] = c.now
 	}
-	c.judge.Add(name, c.now)
+	c.checker.Add(name, c.now)
 }
 
-func (c *chronicle) clear(name string) {
+func (c *recorder) clear(name string) {
 	delete(c.since, name)
-	delete(c.dead, name)
-	delete(c.proof, name)
-	c.judge.Clear(name)
+	delete(c.lost, name)
+	delete(c.evidence, name)
+	c.checker.Clear(name)
 }
 
-func (c *chronicle) answer(name string, a Answer) {
-	if began, flew := c.flying[name]; flew && a == Unrenewed {
-		c.proof[name] = began
+func (c *recorder) answer(name string, a Answer) {
+	if began, requested := c.inFlight[name]; requested && a == Unrenewed {
+		c.evidence[name] = began
 	}
-	delete(c.flying, name)
-	c.judge.Answered(name, a, c.now)
+	delete(c.inFlight, name)
+	c.checker.Answered(name, a, c.now)
 	if a == Renewed && c.IntN(3) > 0 {
 		c.clear(name)
 	}
 }
 
 // decide runs the Checker and returns the violated invariant.
-func (c *chronicle) decide() error {
-	next, waits := c.judge.Next()
-	f := c.judge.Decide(c.nodes, c.now)
+func (c *recorder) decide() error {
+	next, waits := c.checker.Next()
+	f := c.checker.Decide(c.nodes, c.now)
 	if !f.NotBefore.IsZero() {
-		if f.NotBefore.Before(c.floor) {
-			return fmt.Errorf("the floor fell to %v", f.NotBefore.Sub(start))
+		if f.NotBefore.Before(c.notBefore) {
+			return fmt.Errorf("notBefore moved back to %v", f.NotBefore.Sub(start))
 		}
-		c.floor = f.NotBefore
+		c.notBefore = f.NotBefore
 	}
 	if len(f.Lost)+len(f.Read) > 0 && (!waits || next.After(c.now)) {
-		return fmt.Errorf("came to %+v, but waited until %v, %v", f, next.Sub(start), waits)
+		return fmt.Errorf("got findings %+v, but next was %v, %v", f, next.Sub(start), waits)
 	}
-	open, since, why := c.judge.Breaker()
-	if open && (!c.now.Before(since.Add(c.policy.StormLongest)) || why == "" || len(f.Lost) > 0) {
-		return fmt.Errorf("breaker open since %v (%s), dead: %v", since.Sub(start), why, f.Lost)
+	open, since, why := c.checker.Breaker()
+	if open && (!c.now.Before(since.Add(c.policy.MassFailureMaxDuration)) || why == "" || len(f.Lost) > 0) {
+		return fmt.Errorf("breaker open since %v (%s), lost: %v", since.Sub(start), why, f.Lost)
 	}
-	return first(c.buried(f.Lost), c.begun(f.Read))
+	return first(c.checkLost(f.Lost), c.checkReads(f.Read))
 }
 
 func first(errs ...error) error {
@@ -119,106 +119,106 @@ func first(errs ...error) error {
 	return nil
 }
 
-func (c *chronicle) buried(dead []string) error {
-	if !slices.IsSorted(dead) || len(dead) > 0 && c.now.Before(c.floor) {
-		return fmt.Errorf("dead: %v, with the floor at %v", dead, c.floor.Sub(start))
+func (c *recorder) checkLost(lost []string) error {
+	if !slices.IsSorted(lost) || len(lost) > 0 && c.now.Before(c.notBefore) {
+		return fmt.Errorf("lost: %v, unsorted or before %v", lost, c.notBefore.Sub(start))
 	}
-	for _, name := range dead {
+	for _, name := range lost {
 		since, is := c.since[name]
-		proof, proven := c.proof[name]
-		if !is || c.dead[name] {
-			return fmt.Errorf("%s is dead and no suspect, or was told before", name)
+		evidence, read := c.evidence[name]
+		if !is || c.lost[name] {
+			return fmt.Errorf("%s is lost, but not suspected, or was reported before", name)
 		}
-		if c.policy.LiveReads && (!proven || proof.Before(since) || proof.Before(c.floor)) {
-			return fmt.Errorf("%s is dead by a read of %v (%v), suspected since %v, floor %v", name, proof.Sub(start), proven, since.Sub(start), c.floor.Sub(start))
+		if c.policy.LiveReads && (!read || evidence.Before(since) || evidence.Before(c.notBefore)) {
+			return fmt.Errorf("%s is lost by a read at %v (%v), suspected since %v, notBefore %v", name, evidence.Sub(start), read, since.Sub(start), c.notBefore.Sub(start))
 		}
-		c.dead[name] = true
-		c.deaths++
+		c.lost[name] = true
+		c.losses++
 	}
 	return nil
 }
 
-func (c *chronicle) begun(reads []string) error {
+func (c *recorder) checkReads(reads []string) error {
 	for _, name := range reads {
-		_, flies := c.flying[name]
-		if _, is := c.since[name]; !is || c.dead[name] || flies || !c.policy.LiveReads {
-			return fmt.Errorf("reads %s for nothing", name)
+		_, inFlight := c.inFlight[name]
+		if _, is := c.since[name]; !is || c.lost[name] || inFlight || !c.policy.LiveReads {
+			return fmt.Errorf("needless read of %s", name)
 		}
-		c.flying[name] = c.now
+		c.inFlight[name] = c.now
 		c.reads = append(c.reads, c.now)
 		for i, then := range c.reads {
 			n, elapsed := float64(len(c.reads)-i), c.now.Sub(then).Seconds()
 			if rate := c.policy.ReadsPerSecond; rate > 0 && n > 1+rate*elapsed {
-				return fmt.Errorf("%v reads within %v s, at a rate of %v", n, elapsed, rate)
+				return fmt.Errorf("%v reads within %v s at a rate of %v per second", n, elapsed, rate)
 			}
 		}
 	}
 	return nil
 }
 
-// placed checks that every suspect is in exactly one place.
-func (c *chronicle) placed() error {
+// checkPlaces checks that every suspect is in exactly one place.
+func (c *recorder) checkPlaces() error {
 	for name := range c.since {
-		j, places := c.judge, 0
-		_, later := j.delayed.At(name)
-		_, turn := j.queued.At(placeOf(name))
-		_, agreed := j.unrenewed.At(name)
-		_, flies := j.inFlight[name]
-		for _, here := range []bool{later, turn, agreed, flies, c.dead[name]} {
-			if here {
+		checker, places := c.checker, 0
+		_, delayed := checker.delayed.At(name)
+		_, queued := checker.queued.At(placeOf(name))
+		_, unrenewed := checker.unrenewed.At(name)
+		_, inFlight := checker.inFlight[name]
+		for _, present := range []bool{delayed, queued, unrenewed, inFlight, c.lost[name]} {
+			if present {
 				places++
 			}
 		}
-		if places != 1 && !(places == 2 && flies && c.dead[name]) {
-			return fmt.Errorf("%s is in %d places: later %v, turn %v, agreed %v, flying %v, dead %v", name, places, later, turn, agreed, flies, c.dead[name])
+		if places != 1 && !(places == 2 && inFlight && c.lost[name]) {
+			return fmt.Errorf("%s is in %d places: delayed %v, queued %v, unrenewed %v, in flight %v, lost %v", name, places, delayed, queued, unrenewed, inFlight, c.lost[name])
 		}
 	}
 	return nil
 }
 
-func TestInvariants(t *testing.T) {
+func TestChecker_KeepsInvariants(t *testing.T) {
 	const timelines, steps = 1500, 200
-	deaths := 0
+	losses := 0
 	for seed := range uint64(timelines) {
-		c := newChronicle(seed)
+		c := newRecorder(seed)
 		for step := range steps {
 			c.now = c.now.Add(time.Duration(c.IntN(3000)) * time.Millisecond)
-			c.happens()
-			if err := first(c.decide(), c.placed()); err != nil {
+			c.randomEvent()
+			if err := first(c.decide(), c.checkPlaces()); err != nil {
 				t.Fatalf("timeline %d %+v, step %d, at %v: %v", seed, c.policy, step, c.now.Sub(start), err)
 			}
 		}
-		if err := c.conclude(); err != nil {
+		if err := c.finish(); err != nil {
 			t.Fatalf("timeline %d %+v, at the end: %v", seed, c.policy, err)
 		}
-		deaths += c.deaths
+		losses += c.losses
 	}
-	if deaths < timelines {
-		t.Errorf("only %d deaths in %d timelines: they show nothing", deaths, timelines)
+	if losses < timelines {
+		t.Errorf("only %d losses in %d timelines", losses, timelines)
 	}
 }
 
-// conclude ends all faults. Every remaining suspect must finally be confirmed, with wake-ups
+// finish ends all faults. Every remaining suspect must finally be confirmed, with wake-ups
 // only at the times that the Checker returned.
-func (c *chronicle) conclude() error {
+func (c *recorder) finish() error {
 	c.suspect("last")
-	most := c.now.Add(c.policy.StormLongest + 2*c.policy.Outage + time.Minute)
+	limit := c.now.Add(c.policy.MassFailureMaxDuration + 2*c.policy.Outage + time.Minute)
 	if c.policy.ReadsPerSecond > 0 {
-		most = most.Add(time.Duration(float64(3*c.nodes) / c.policy.ReadsPerSecond * float64(time.Second)))
+		limit = limit.Add(time.Duration(float64(3*c.nodes) / c.policy.ReadsPerSecond * float64(time.Second)))
 	}
-	for len(c.dead) < len(c.since) {
-		for _, name := range slices.Sorted(maps.Keys(c.flying)) {
+	for len(c.lost) < len(c.since) {
+		for _, name := range slices.Sorted(maps.Keys(c.inFlight)) {
 			c.answer(name, Unrenewed)
 		}
 		if err := c.decide(); err != nil {
 			return err
 		}
-		if len(c.flying) > 0 || len(c.dead) == len(c.since) {
+		if len(c.inFlight) > 0 || len(c.lost) == len(c.since) {
 			continue
 		}
-		next, ok := c.judge.Next()
-		if !ok || next.After(most) || next.Before(c.now) {
-			return fmt.Errorf("%d suspects, %d dead, waits until %v, %v", len(c.since), len(c.dead), next.Sub(start), ok)
+		next, ok := c.checker.Next()
+		if !ok || next.After(limit) || next.Before(c.now) {
+			return fmt.Errorf("%d suspects, %d lost, next at %v, %v", len(c.since), len(c.lost), next.Sub(start), ok)
 		}
 		c.now = next
 	}

@@ -4,10 +4,10 @@ import "time"
 
 // An outage is what is known of times without an API server. The zero value has none.
 type outage struct {
-	on         bool
-	notBefore  time.Time // no grace period ends earlier, and no earlier read counts
-	unreported bool      // notBefore was not returned yet
-	heard      time.Time // latest delivery of our own watch
+	on           bool
+	notBefore    time.Time // no grace period ends earlier, and no earlier read counts
+	unreported   bool      // notBefore was not returned yet
+	lastDelivery time.Time // latest delivery of our own watch
 }
 
 // Unreachable handles an API server that cannot be reached: a list, a watch or the
@@ -39,7 +39,7 @@ func (c *Checker) reached(a Answer, began, now time.Time) {
 	switch {
 	case a != Failed && c.outage.on:
 		c.recovered(now)
-	case a == Failed && !c.outage.heard.After(began):
+	case a == Failed && !c.outage.lastDelivery.After(began):
 		c.outage.on = true
 	}
 }
@@ -48,7 +48,7 @@ func (c *Checker) reached(a Answer, began, now time.Time) {
 func (c *Checker) recovered(now time.Time) {
 	c.outage.on, c.outage.unreported = false, true
 	c.outage.notBefore = now.Add(c.policy.Outage)
-	c.storm.confirmedInRow = 0
+	c.massFailure.confirmedInRow = 0
 }
 
 // takeNotBefore returns notBefore, once after each outage.

@@ -13,7 +13,7 @@ import (
 
 var then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestNode(t *testing.T) {
+func TestNode_CopiesMetadata(t *testing.T) {
 	got := Node(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", CreationTimestamp: metav1.NewTime(then), Labels: map[string]string{"topology.kubernetes.io/zone": "z"}},
 		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}},
@@ -24,23 +24,23 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestLabels(t *testing.T) {
+func TestLabels_PreferBetaTopology(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		labels map[string]string
 		want   model.Labels
 	}{
 		{"none", nil, model.Labels{}},
-		{"those of today", map[string]string{
+		{"stable labels", map[string]string{
 			"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z", "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64",
 		}, model.Labels{Region: "r", Zone: "z", OS: model.Label{Value: "linux", Is: true}, Arch: model.Label{Value: "arm64", Is: true}}},
-		{"the older ones of a place count", map[string]string{
+		{"beta topology labels win", map[string]string{
 			"topology.kubernetes.io/region": "r", "failure-domain.beta.kubernetes.io/region": "old",
 			"topology.kubernetes.io/zone": "z", "failure-domain.beta.kubernetes.io/zone": "",
 		}, model.Labels{Region: "old"}},
-		{"the older ones of a system stand beside", map[string]string{"kubernetes.io/os": "linux", LabelOldOS: "plan9", LabelOldArch: ""},
+		{"beta OS and arch labels", map[string]string{"kubernetes.io/os": "linux", LabelOldOS: "plan9", LabelOldArch: ""},
 			model.Labels{OS: model.Label{Value: "linux", Is: true}, OldOS: model.Label{Value: "plan9", Is: true}, OldArch: model.Label{Is: true}}},
-		{"excluded, whatever the value", map[string]string{"node.kubernetes.io/exclude-disruption": "false"}, model.Labels{Excluded: true}},
+		{"excluded, any value", map[string]string{"node.kubernetes.io/exclude-disruption": "false"}, model.Labels{Excluded: true}},
 	} {
 		if diff := cmp.Diff(c.want, Labels(c.labels)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
@@ -48,14 +48,14 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-func TestCondition(t *testing.T) {
+func TestCondition_ReturnsTypeAndStatus(t *testing.T) {
 	written := corev1.NodeCondition{LastHeartbeatTime: metav1.NewTime(then), LastTransitionTime: metav1.NewTime(then), Reason: "r"}
 	for _, c := range []struct {
-		kind    corev1.NodeConditionType
-		status  corev1.ConditionStatus
-		is      model.ConditionType
-		want    model.Status
-		decides bool
+		kind     corev1.NodeConditionType
+		status   corev1.ConditionStatus
+		is       model.ConditionType
+		want     model.Status
+		relevant bool
 	}{
 		{"Ready", "True", model.Ready, model.True, true},
 		{"NetworkUnavailable", "False", model.NetworkUnavailable, model.False, true},
@@ -66,16 +66,16 @@ func TestCondition(t *testing.T) {
 	} {
 		written.Type, written.Status = c.kind, c.status
 		want := model.Condition{}
-		if c.decides {
+		if c.relevant {
 			want = model.Condition{Status: c.want, Heartbeat: then, Transition: then.Add(time.Second - 1), Reason: "r"}
 		}
-		if kind, got, decides := Condition(&written); kind != c.is || got != want || decides != c.decides {
-			t.Errorf("%s, %q, is %s, %+v, %v", c.kind, c.status, kind, got, decides)
+		if kind, got, relevant := Condition(&written); kind != c.is || got != want || relevant != c.relevant {
+			t.Errorf("%s=%q: got %s, %+v, %v", c.kind, c.status, kind, got, relevant)
 		}
 	}
 }
 
-func TestAutonomy(t *testing.T) {
+func TestAutonomy_ParsesAnnotation(t *testing.T) {
 	const ours, yurt = "plimsoll.dev/autonomy-duration", "node.openyurt.io/autonomy-duration"
 	for _, c := range []struct {
 		annotations map[string]string
@@ -87,7 +87,7 @@ func TestAutonomy(t *testing.T) {
 		{map[string]string{ours: "", yurt: "24h"}, ours, ""},
 	} {
 		if key, text := Autonomy(c.annotations); key != c.key || text != c.text {
-			t.Errorf("of %v, %s says %q", c.annotations, key, text)
+			t.Errorf("%v: got %s=%q, want %s=%q", c.annotations, key, text, c.key, c.text)
 		}
 	}
 	for _, c := range []struct {
@@ -99,12 +99,12 @@ func TestAutonomy(t *testing.T) {
 		{"", 0, true}, {" 5m ", 0, true}, {"two hours", 0, true}, {"1e99h", 0, true},
 	} {
 		if got, err := ParseAutonomy(c.text); got != c.want || (err != nil) != c.faulty {
-			t.Errorf("%q is %s, %v", c.text, got, err)
+			t.Errorf("%q: got %s, %v, want %s", c.text, got, err, c.want)
 		}
 	}
 }
 
-func TestPod(t *testing.T) {
+func TestPod_FinishedAndDeleting(t *testing.T) {
 	at := metav1.NewTime(then)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", CreationTimestamp: at},
@@ -117,38 +117,38 @@ func TestPod(t *testing.T) {
 			p.Status.Phase, p.DeletionTimestamp = phase, deleted
 			want.Finished, want.Deleting = finished, deleted != nil
 			if diff := cmp.Diff(want, Pod(p)); diff != "" {
-				t.Errorf("in phase %q: %s", phase, diff)
+				t.Errorf("phase %q: %s", phase, diff)
 			}
 		}
 	}
 }
 
-func TestEvicted(t *testing.T) {
+func TestEvicted_RequiresMark(t *testing.T) {
 	mark := func(status corev1.ConditionStatus, at metav1.Time) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: "plimsoll.dev/Evicted", Status: status, LastTransitionTime: at}}
 	}
 	for _, c := range []struct {
-		name   string
-		phase  corev1.PodPhase
-		reason string
-		of     []corev1.PodCondition
-		since  time.Time
-		marked bool
+		name       string
+		phase      corev1.PodPhase
+		reason     string
+		conditions []corev1.PodCondition
+		since      time.Time
+		marked     bool
 	}{
 		{"evicted", corev1.PodFailed, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
-		{"nobody wrote down when", corev1.PodFailed, "Evicted", mark(corev1.ConditionTrue, metav1.Time{}), time.Time{}, true},
-		{"not marked", corev1.PodFailed, "Evicted", nil, time.Time{}, false},
-		{"not any more", corev1.PodFailed, "Evicted", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
-		{"nobody knows", corev1.PodFailed, "Evicted", mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
-		{"the reason was written over", corev1.PodFailed, "", mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
-		{"the reason was written over, of another's mark", corev1.PodFailed, "", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
-		{"likewise, and the kubelet says why", corev1.PodFailed, "DeadlineExceeded", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
-		{"it runs", corev1.PodRunning, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
-		{"it succeeded", corev1.PodSucceeded, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"mark without a time", corev1.PodFailed, "Evicted", mark(corev1.ConditionTrue, metav1.Time{}), time.Time{}, true},
+		{"no mark", corev1.PodFailed, "Evicted", nil, time.Time{}, false},
+		{"mark False", corev1.PodFailed, "Evicted", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
+		{"mark Unknown", corev1.PodFailed, "Evicted", mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
+		{"reason overwritten", corev1.PodFailed, "", mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
+		{"reason overwritten, mark False", corev1.PodFailed, "", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
+		{"another reason of the kubelet", corev1.PodFailed, "DeadlineExceeded", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"running", corev1.PodRunning, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"succeeded", corev1.PodSucceeded, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
 	} {
-		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Conditions: c.of}})
+		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Conditions: c.conditions}})
 		if marked != c.marked || !since.Equal(c.since) {
-			t.Errorf("%s: %v since %s", c.name, marked, since)
+			t.Errorf("%s: got %v since %s, want %v", c.name, marked, since, c.marked)
 		}
 	}
 }
@@ -168,62 +168,62 @@ func TestEvicted_WithoutReason(t *testing.T) {
 	before, after := then.Add(-time.Second), then.Add(time.Second)
 	waiting := corev1.ContainerState{}
 	for _, c := range []struct {
-		name string
-		of   corev1.PodStatus
-		want bool
+		name   string
+		status corev1.PodStatus
+		want   bool
 	}{
-		{"nothing ran", corev1.PodStatus{ContainerStatuses: one(waiting, waiting)}, true},
+		{"no container ran", corev1.PodStatus{ContainerStatuses: one(waiting, waiting)}, true},
 		{"killed", corev1.PodStatus{ContainerStatuses: one(ended(before), waiting)}, true},
-		{"killed, and the end is not reported", corev1.PodStatus{ContainerStatuses: one(running(before), ended(before))}, true},
-		{"ran again, and failed by itself", corev1.PodStatus{ContainerStatuses: one(ended(after), ended(before))}, false},
-		{"ran again in the same second", corev1.PodStatus{ContainerStatuses: one(ended(then), waiting)}, false},
-		{"ran again, waits", corev1.PodStatus{ContainerStatuses: one(waiting, ended(after))}, false},
-		{"a sidecar ran again", corev1.PodStatus{InitContainerStatuses: one(running(after), waiting)}, false},
-		{"a debugger ran", corev1.PodStatus{EphemeralContainerStatuses: one(ended(after), waiting)}, false},
+		{"killed, end not reported", corev1.PodStatus{ContainerStatuses: one(running(before), ended(before))}, true},
+		{"restarted, then failed", corev1.PodStatus{ContainerStatuses: one(ended(after), ended(before))}, false},
+		{"restarted in the same second", corev1.PodStatus{ContainerStatuses: one(ended(then), waiting)}, false},
+		{"restarted, waiting", corev1.PodStatus{ContainerStatuses: one(waiting, ended(after))}, false},
+		{"sidecar restarted", corev1.PodStatus{InitContainerStatuses: one(running(after), waiting)}, false},
+		{"ephemeral container ran", corev1.PodStatus{EphemeralContainerStatuses: one(ended(after), waiting)}, false},
 	} {
-		c.of.Phase = corev1.PodFailed
-		c.of.Conditions = []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(then)}}
-		since, marked := Evicted(&corev1.Pod{Status: c.of})
+		c.status.Phase = corev1.PodFailed
+		c.status.Conditions = []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(then)}}
+		since, marked := Evicted(&corev1.Pod{Status: c.status})
 		if marked != c.want || !since.Equal(then) {
-			t.Errorf("%s: %v since %s", c.name, marked, since)
+			t.Errorf("%s: got %v since %s, want %v", c.name, marked, since, c.want)
 		}
 	}
 }
 
-func TestTaint(t *testing.T) {
+func TestTaint_RejectsUnknownEffect(t *testing.T) {
 	at := metav1.NewTime(then)
 	for _, c := range []struct {
-		written corev1.Taint
-		want    model.Taint
-		ok      bool
+		taint corev1.Taint
+		want  model.Taint
+		ok    bool
 	}{
 		{corev1.Taint{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &at}, model.Taint{Key: "k", Value: "v", Effect: model.NoExecute, Added: then.Add(time.Second - 1)}, true},
 		{corev1.Taint{Key: "k", Effect: "PreferNoSchedule"}, model.Taint{Key: "k", Effect: model.PreferNoSchedule}, true},
 		{corev1.Taint{Key: "k"}, model.Taint{Key: "k"}, false},
 		{corev1.Taint{Key: "k", Effect: "NoBreakfast"}, model.Taint{Key: "k"}, false},
 	} {
-		if got, ok := Taint(&c.written); got != c.want || ok != c.ok {
-			t.Errorf("%+v is %+v, %v", c.written, got, ok)
+		if got, ok := Taint(&c.taint); got != c.want || ok != c.ok {
+			t.Errorf("%+v: got %+v, %v, want %+v, %v", c.taint, got, ok, c.want, c.ok)
 		}
 	}
 }
 
-func TestLatest_IsTheEndOfTheSecond(t *testing.T) {
+func TestLatest_ReturnsEndOfSecond(t *testing.T) {
 	for _, c := range []struct{ at, want time.Time }{
 		{then, then.Add(time.Second - 1)},
 		{then.Add(time.Millisecond), then.Add(time.Millisecond)},
 		{time.Time{}, time.Time{}},
 	} {
 		if got := Latest(c.at); !got.Equal(c.want) {
-			t.Errorf("%s is %s at the latest", c.at, got)
+			t.Errorf("%s: got %s, want %s", c.at, got, c.want)
 		}
 	}
 	if got := metav1.NewTime(Latest(then)).Format(time.RFC3339); got != then.Format(time.RFC3339) {
-		t.Errorf("written back it is %s", got)
+		t.Errorf("formatted as %s, want %s", got, then.Format(time.RFC3339))
 	}
 }
 
-func TestTolerations(t *testing.T) {
+func TestTolerations_MapsOperators(t *testing.T) {
 	minute, never := int64(60), int64(-5)
 	got := Tolerations([]corev1.Toleration{
 		{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
@@ -241,7 +241,7 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-func TestJudged(t *testing.T) {
+func TestJudged_FindsReadyAndTaints(t *testing.T) {
 	for _, tc := range []struct{ fields, want string }{
 		{`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:status":{}}}}}`, "status.conditions[Ready]"},
 		{`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:status":{}}}},"f:spec":{"f:taints":{}}}`, "status.conditions[Ready]"},
@@ -251,11 +251,11 @@ func TestJudged(t *testing.T) {
 		{`[]`, ""},
 		{``, ""},
 	} {
-		if got := Judged(&metav1.ManagedFieldsEntry{FieldsV1: metav1.NewFieldsV1(tc.fields)}); got != tc.want {
-			t.Errorf("%s: %q", tc.fields, got)
+		if got := LossField(&metav1.ManagedFieldsEntry{FieldsV1: metav1.NewFieldsV1(tc.fields)}); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.fields, got, tc.want)
 		}
 	}
-	if got := Judged(&metav1.ManagedFieldsEntry{}); got != "" {
-		t.Errorf("no fields: %q", got)
+	if got := LossField(&metav1.ManagedFieldsEntry{}); got != "" {
+		t.Errorf("no fields: got %q", got)
 	}
 }

@@ -98,8 +98,8 @@ func (a *Action) freshKey(taints []model.Taint) string {
 	return ""
 }
 
-// Again reports whether an Evict or a MarkNotReady has failed before.
-func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
+// Repeated reports whether an Evict or a MarkNotReady has failed before.
+func (a *Action) Repeated() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 
 // UnknownCondition is a condition that becomes Unknown. It has the heartbeat of the
 // condition that it replaces; without one, the node's creation.

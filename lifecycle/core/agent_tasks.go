@@ -27,6 +27,9 @@ func (f *Fleet) finishTask(a *Action, err error) {
 	}
 	delete(f.agentTasks, a.id)
 	f.agents.Finished(t, err, f.now)
+	if f.dryRun && err == nil && a.Kind == CleanUpAgent {
+		f.simulateCleanup(f.nodes[a.Node], f.now)
+	}
 }
 
 // taskObsolete reports whether a request of an agent was withdrawn, or a cleanup after
@@ -41,5 +44,5 @@ func (f *Fleet) taskObsolete(a *Action) bool {
 		return alive
 	}
 	p := f.pods[a.Pod.UID]
-	return !alive || p == nil || p.object.Asked == nil || p.object.Deleting
+	return !alive || p == nil || p.object.Requested == nil || p.object.Deleting
 }

@@ -9,21 +9,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// crowd is many healthy nodes, with pods with the usual tolerations.
-type crowd struct {
+// cluster has many healthy nodes, and pods with the default tolerations.
+type cluster struct {
 	fleet *core.Fleet
 	names []string
 	nodes map[string]*model.Node
 	now   time.Time
 }
 
-func newCrowd(nodes, zones, podsEach int) *crowd {
-	c := &crowd{fleet: core.New(taintMode()), nodes: map[string]*model.Node{}, now: start}
-	tolerations := usual(300)
+func newCluster(nodes, zones, podsEach int) *cluster {
+	c := &cluster{fleet: core.New(taintMode()), nodes: map[string]*model.Node{}, now: start}
+	tolerations := defaultTolerations(300)
 	for i := range nodes {
 		n := &model.Node{Name: fmt.Sprintf("node-%06d", i), UID: fmt.Sprint("uid-", i), Created: start}
 		n.Labels.Region, n.Labels.Zone = "r", fmt.Sprint("z", i%zones)
-		for t := range model.Silenced {
+		for t := range model.UnknownConditionTypes {
 			n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: start, Transition: start}
 		}
 		n.Conditions[model.Ready].Status = model.True
@@ -42,7 +42,7 @@ func newCrowd(nodes, zones, podsEach int) *crowd {
 }
 
 // renew renews all leases except those of some nodes.
-func (c *crowd) renew(but map[string]bool) {
+func (c *cluster) renew(but map[string]bool) {
 	for _, name := range c.names {
 		if !but[name] {
 			c.fleet.Renewed(name, c.now, c.now, c.now)
@@ -51,7 +51,7 @@ func (c *crowd) renew(but map[string]bool) {
 }
 
 // settle carries out all actions that are due, and counts them.
-func (c *crowd) settle() (done int) {
+func (c *cluster) settle() (done int) {
 	for {
 		actions := c.fleet.Act(c.now)
 		if len(actions) == 0 {
@@ -59,12 +59,12 @@ func (c *crowd) settle() (done int) {
 		}
 		done += len(actions)
 		for i := range actions {
-			c.carryOut(&actions[i])
+			c.execute(&actions[i])
 		}
 	}
 }
 
-func (c *crowd) carryOut(a *core.Action) {
+func (c *cluster) execute(a *core.Action) {
 	switch a.Kind {
 	case core.MarkUnknown, core.Taint:
 		c.nodes[a.Node] = written(c.nodes[a.Node], a, c.now)
@@ -78,7 +78,7 @@ func (c *crowd) carryOut(a *core.Action) {
 }
 
 func BenchmarkRenewedOf150000(b *testing.B) {
-	c := newCrowd(150_000, 3, 0)
+	c := newCluster(150_000, 3, 0)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -91,7 +91,7 @@ func BenchmarkRenewedOf150000(b *testing.B) {
 // BenchmarkSecondOf150000 is a second of 150 000 nodes: 15 000 renewals, and decisions whenever
 // Next returns.
 func BenchmarkSecondOf150000(b *testing.B) {
-	c := newCrowd(150_000, 3, 0)
+	c := newCluster(150_000, 3, 0)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -100,46 +100,46 @@ func BenchmarkSecondOf150000(b *testing.B) {
 			c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
 			n++
 			if next, ok := c.fleet.Next(); ok && !next.After(c.now) && c.settle() > 0 {
-				b.Fatal("somebody was taken for dead")
+				b.Fatal("Act returned an action for a healthy node")
 			}
 		}
 	}
 }
 
 func BenchmarkActIdleOf150000(b *testing.B) {
-	c := newCrowd(150_000, 3, 0)
+	c := newCluster(150_000, 3, 0)
 	b.ReportAllocs()
 	for b.Loop() {
 		if c.settle() > 0 {
-			b.Fatal("there was something to do")
+			b.Fatal("Act returned an action")
 		}
 	}
 }
 
 func BenchmarkOneNodeDiesWith110Pods(b *testing.B) {
-	c := newCrowd(2000, 3, 110)
+	c := newCluster(2000, 3, 110)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
-		dead := map[string]bool{c.names[i%len(c.names)]: true}
+		lost := map[string]bool{c.names[i%len(c.names)]: true}
 		c.now = c.now.Add(39 * second)
-		c.renew(dead)
+		c.renew(lost)
 		c.now = c.now.Add(10 * second)
 		b.StartTimer()
 		if done := c.settle(); done < 112 {
-			b.Fatalf("only %d things were done", done)
+			b.Fatalf("got only %d actions", done)
 		}
 		b.StopTimer()
-		c.revive(dead)
+		c.revive(lost)
 		b.StartTimer()
 	}
 }
 
-// revive makes dead nodes and their pods ready again.
-func (c *crowd) revive(dead map[string]bool) {
-	for name := range dead {
+// revive makes lost nodes and their pods ready again.
+func (c *cluster) revive(lost map[string]bool) {
+	for name := range lost {
 		n := *c.nodes[name]
-		for t := range model.Silenced {
+		for t := range model.UnknownConditionTypes {
 			n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: c.now, Transition: c.now}
 		}
 		n.Conditions[model.Ready].Status = model.True
@@ -152,23 +152,23 @@ func (c *crowd) revive(dead map[string]bool) {
 }
 
 func BenchmarkThousandOfAZoneDieWith30PodsEach(b *testing.B) {
-	c := newCrowd(4000, 3, 30)
-	dead := map[string]bool{}
-	for i := 0; len(dead) < 1000; i += 3 {
-		dead[c.names[i]] = true
+	c := newCluster(4000, 3, 30)
+	lost := map[string]bool{}
+	for i := 0; len(lost) < 1000; i += 3 {
+		lost[c.names[i]] = true
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
 		c.now = c.now.Add(39 * second)
-		c.renew(dead)
+		c.renew(lost)
 		c.now = c.now.Add(10 * second)
 		b.StartTimer()
 		if done := c.settle(); done < 32_000 {
-			b.Fatalf("only %d things were done", done)
+			b.Fatalf("got only %d actions", done)
 		}
 		b.StopTimer()
-		c.revive(dead)
+		c.revive(lost)
 		b.StartTimer()
 	}
 }

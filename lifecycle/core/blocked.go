@@ -26,7 +26,7 @@ var blockTexts = [blocks]string{
 	NotBlocked:       "",
 	AllDisrupted:     "every zone is fully disrupted",
 	TooManyUnready:   "more nodes are unready than is allowed",
-	HeartbeatResumed: "it was heard again and is about to report how it fares",
+	HeartbeatResumed: "its heartbeat resumed; the next status report is awaited",
 	Autonomous:       "it is autonomous",
 	AgentAlive:       "its kubelet is silent but its agent is alive",
 	BackingOff:       "writing its taints failed",
@@ -38,7 +38,7 @@ func (h Block) String() string { return blockTexts[h] }
 // blockedBy returns why a node is not in the queue, and until when; zero if no time
 // ends that.
 func (f *Fleet) blockedBy(node *nodeState) (why Block, until time.Time) {
-	if why, until = f.sparedBy(node); why != NotBlocked {
+	if why, until = f.markingBlockedBy(node); why != NotBlocked {
 		return why, until
 	}
 	switch {
@@ -52,13 +52,13 @@ func (f *Fleet) blockedBy(node *nodeState) (why Block, until time.Time) {
 	return f.secondOpinion(node)
 }
 
-// sparedBy returns why the pods of an unreachable node are not even marked, and until
+// markingBlockedBy returns why the pods of an unreachable node are not even marked, and until
 // when; zero if no time ends that.
-func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
+func (f *Fleet) markingBlockedBy(node *nodeState) (why Block, until time.Time) {
 	if !node.unknownBySilence() {
 		return NotBlocked, time.Time{}
 	}
-	if heard, until := f.heartbeatResumed(node); heard {
+	if resumed, until := f.heartbeatResumed(node); resumed {
 		return HeartbeatResumed, until
 	}
 	if until, ever := f.autonomy(node); ever || until.After(f.now) {
@@ -70,7 +70,7 @@ func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
 // heartbeatResumed reports whether a heartbeat was received within the grace period of
 // an Unknown node: its kubelet is about to report Ready. until is zero if no
 // time ends that.
-func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) {
+func (f *Fleet) heartbeatResumed(node *nodeState) (resumed bool, until time.Time) {
 	switch until = f.graceEnd(node); {
 	case !node.unknownBySilence():
 		return false, time.Time{}
@@ -83,12 +83,12 @@ func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) 
 // secondOpinion reports whether the node's agent is alive, for as long as the policy
 // lets it block evictions.
 func (f *Fleet) secondOpinion(node *nodeState) (why Block, until time.Time) {
-	if f.policy.SecondOpinion <= 0 || !node.unknownBySilence() {
+	if f.policy.AgentAliveGrace <= 0 || !node.unknownBySilence() {
 		return NotBlocked, time.Time{}
 	}
-	last := notAfter(f.now, node.view.Conditions[model.Ready].Transition).Add(f.policy.SecondOpinion)
-	silent, heard := f.agents.SilentAt(node.name)
-	if !heard || !silent.After(f.now) || !last.After(f.now) {
+	last := notAfter(f.now, node.view.Conditions[model.Ready].Transition).Add(f.policy.AgentAliveGrace)
+	silent, known := f.agents.ExpiresAt(node.name)
+	if !known || !silent.After(f.now) || !last.After(f.now) {
 		return NotBlocked, time.Time{}
 	}
 	return AgentAlive, earliest(last, silent)
@@ -97,15 +97,15 @@ func (f *Fleet) secondOpinion(node *nodeState) (why Block, until time.Time) {
 // autonomy returns until when the pods of an unreachable node stay; ever reports that
 // they always do.
 func (f *Fleet) autonomy(node *nodeState) (until time.Time, ever bool) {
-	lasts := min(node.object.Autonomy, f.policy.AutonomyLongest)
+	period := min(node.object.Autonomy, f.policy.MaxAutonomy)
 	last, ok := f.heartbeats.Last(node.name)
-	if lasts <= 0 || !ok {
+	if period <= 0 || !ok {
 		return time.Time{}, false
 	}
-	if lasts == model.Forever {
+	if period == model.Forever {
 		return time.Time{}, true
 	}
-	return last.Add(lasts), false
+	return last.Add(period), false
 }
 
 // paused reports whether evictions of the node's pods wait for the end of a disruption

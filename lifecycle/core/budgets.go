@@ -11,7 +11,7 @@ import (
 type budgets struct {
 	counted, unready int // nodes that count for zones
 	allDisrupted     bool
-	exceeded         bool      // MostUnhealthy is exceeded, or was within StormCooldown
+	exceeded         bool      // MaxUnhealthy is exceeded, or was within MaxUnhealthyCooldown
 	belowSince       time.Time // since when it is not exceeded; zero: it is
 	breaker          bool      // it was open at the latest check
 }
@@ -32,7 +32,7 @@ func (b *budgets) tally(s membership, by int) {
 }
 
 func (b *budgets) next(p *Policy) (at time.Time, ok bool) {
-	return b.belowSince.Add(p.StormCooldown), b.exceeded && !b.belowSince.IsZero()
+	return b.belowSince.Add(p.MaxUnhealthyCooldown), b.exceeded && !b.belowSince.IsZero()
 }
 
 // updateZones updates the states and rates of zones and the limits of the cluster, and
@@ -59,23 +59,23 @@ func (f *Fleet) updateZones(out []Action) []Action {
 	return out
 }
 
-// updateExceeded compares the number of unready nodes with MostUnhealthy, and reports
+// updateExceeded compares the number of unready nodes with MaxUnhealthy, and reports
 // whether the result changed.
 func (f *Fleet) updateExceeded() (changed bool) {
 	b := &f.budgets
-	if f.policy.MostUnhealthy.exceeded(b.unready, b.counted) {
+	if f.policy.MaxUnhealthy.exceeded(b.unready, b.counted) {
 		b.belowSince = time.Time{}
 		if b.exceeded {
 			return false
 		}
 		b.exceeded = true
-		f.addEvent(nil, BudgetExceeded, "%d of %d nodes are unready: no further one is given up", b.unready, b.counted)
+		f.addEvent(nil, BudgetExceeded, "%d of %d nodes are unready: no further node is declared lost", b.unready, b.counted)
 		return true
 	}
 	if b.exceeded && b.belowSince.IsZero() {
 		b.belowSince = f.now
 	}
-	if !b.exceeded || f.now.Before(b.belowSince.Add(f.policy.StormCooldown)) {
+	if !b.exceeded || f.now.Before(b.belowSince.Add(f.policy.MaxUnhealthyCooldown)) {
 		return false
 	}
 	b.exceeded, b.belowSince = false, time.Time{}
@@ -91,7 +91,7 @@ func (f *Fleet) reportBreaker() {
 	}
 	f.budgets.breaker = open
 	if open {
-		f.recovery.limited = f.policy.RecoveriesPerSecond > 0
+		f.recovery.limited = f.policy.UntaintRate > 0
 		f.addEvent(nil, BreakerOpened, "%s", why)
 		return
 	}
@@ -118,7 +118,7 @@ func (f *Fleet) grantUntaints() {
 		node := f.nodes[name]
 		queueTable.move(&node.queue, untaintAllowed)
 		f.touch(node)
-		r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.RecoveriesPerSecond))
+		r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.UntaintRate))
 	}
 	r.limited = r.limited && (f.budgets.breaker || r.waiting.Len() > 0)
 }

@@ -7,12 +7,12 @@ import (
 
 // Census is the number of objects and states at one moment.
 type Census struct {
-	Pods   int
-	Kept   int  // of them: evicted by agents, and not deleted yet
-	Leads  bool // else all that follows is empty
-	Timers int  // pods with a scheduled eviction
+	Pods        int
+	EvictedPods int  // of them: evicted by agents, and not deleted yet
+	Leads       bool // else all that follows is empty
+	Timers      int  // pods with a scheduled eviction
 
-	Suspects       int // silent nodes without a confirmed loss
+	SuspectedNodes int // silent nodes without a confirmed loss
 	BreakerOpen    bool
 	BudgetExceeded bool
 	Zones          []ZoneCensus // in the order of places
@@ -29,14 +29,14 @@ type ZoneCensus struct {
 
 // Census counts. It visits the nodes that are affected or silent.
 func (f *Fleet) Census() Census {
-	c := Census{Pods: len(f.pods), Kept: f.evictedPods.Len(), Leads: f.leading}
+	c := Census{Pods: len(f.pods), EvictedPods: f.evictedPods.Len(), Leads: f.leading}
 	if !f.leading {
 		return c
 	}
 	c.Timers, c.BreakerOpen, c.BudgetExceeded = f.timers.Len(), f.budgets.breaker, f.budgets.exceeded
 	for _, node := range f.silentNodes {
 		if !node.health.lost() {
-			c.Suspects++
+			c.SuspectedNodes++
 		}
 	}
 	waiting := map[model.Place]int{}

@@ -11,7 +11,7 @@ import (
 
 // chaos is a random cluster with all kinds of faults.
 type chaos struct {
-	*world
+	*harness
 	r        *rand.Rand
 	names    []string
 	down     map[string]bool
@@ -19,24 +19,28 @@ type chaos struct {
 	restarts []time.Time
 }
 
-// troubles are the parameters of a chaos.
-type troubles struct {
+// chaosConfig has the parameters of a chaos.
+type chaosConfig struct {
 	failing  float64 // share of writes that fail
 	slow     bool    // writes, answers and objects are delayed
 	lossy    float64 // share of renewals that the watch does not deliver
 	restarts int
 	length   time.Duration
 	events   int
+	dryRun   bool
 }
 
-var all = troubles{failing: 0.2, slow: true, lossy: 0.1, restarts: 2, length: 15 * minute, events: 25}
+var all = chaosConfig{failing: 0.2, slow: true, lossy: 0.1, restarts: 2, length: 15 * minute, events: 25}
 
-func newChaos(tb testingTB, seed uint64, p core.Policy, t troubles) *chaos {
-	c := &chaos{world: newWorld(tb, p), r: rand.New(rand.NewPCG(seed, 7)), down: map[string]bool{}}
+func newChaos(tb testingTB, seed uint64, p core.Policy, t chaosConfig) *chaos {
+	c := &chaos{harness: newHarness(tb, p), r: rand.New(rand.NewPCG(seed, 7)), down: map[string]bool{}}
+	if t.dryRun {
+		c.startDryRun()
+	}
 	if t.failing > 0 || t.slow {
 		c.faults = func(*core.Action) fault { return c.fault(t) }
 	}
-	c.dying = func() time.Duration { return time.Duration(c.r.IntN(40)) * second }
+	c.terminationTime = func() time.Duration { return time.Duration(c.r.IntN(40)) * second }
 	c.lossy = func() bool { return c.r.Float64() < t.lossy }
 	places := 1 + c.r.IntN(3)
 	for i := range 2 + c.r.IntN(9) {
@@ -49,7 +53,7 @@ func newChaos(tb testingTB, seed uint64, p core.Policy, t troubles) *chaos {
 		}
 	}
 	for range t.events {
-		c.at(c.moment(t), c.trouble)
+		c.at(c.moment(t), c.randomEvent)
 	}
 	for range t.restarts {
 		c.at(c.moment(t), func() {
@@ -60,12 +64,12 @@ func newChaos(tb testingTB, seed uint64, p core.Policy, t troubles) *chaos {
 	return c
 }
 
-// moment returns a random moment of the story, often the same as a previous one.
-func (c *chaos) moment(t troubles) time.Duration {
+// moment returns a random time since the start, often the same as a previous one.
+func (c *chaos) moment(t chaosConfig) time.Duration {
 	return time.Duration(c.r.IntN(int(t.length/second)/5)) * 5 * second
 }
 
-func (c *chaos) fault(t troubles) (f fault) {
+func (c *chaos) fault(t chaosConfig) (f fault) {
 	if c.r.Float64() < t.failing {
 		f.err = errFault
 	}
@@ -81,7 +85,7 @@ func (c *chaos) newPod(node string) {
 	var tolerations []model.Toleration
 	for _, key := range []string{model.KeyNotReady, model.KeyUnreachable, "user"} {
 		if c.r.IntN(3) > 0 {
-			tolerations = append(tolerations, bears(key, int64(c.r.IntN(5)*40)-1))
+			tolerations = append(tolerations, tolerates(key, int64(c.r.IntN(5)*40)-1))
 		}
 	}
 	name := fmt.Sprint("p", c.lastPod)
@@ -89,8 +93,8 @@ func (c *chaos) newPod(node string) {
 		Finished: c.r.IntN(10) == 0, Daemon: c.r.IntN(6) == 0})
 }
 
-// some returns a random existing node.
-func (c *chaos) some() string {
+// randomNode returns the name of a random existing node.
+func (c *chaos) randomNode() string {
 	for {
 		if name := c.names[c.r.IntN(len(c.names))]; c.nodes[name] != nil {
 			return name
@@ -98,9 +102,9 @@ func (c *chaos) some() string {
 	}
 }
 
-// trouble causes one random event. At least one node remains.
-func (c *chaos) trouble() {
-	name := c.some()
+// randomEvent changes the cluster once, at random. At least one node remains.
+func (c *chaos) randomEvent() {
+	name := c.randomNode()
 	switch c.r.IntN(14) {
 	case 0, 1, 2, 3:
 		c.stop(name)

@@ -7,211 +7,211 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Events in a world outside of the fleet: nodes, kubelets, pods, users.
+// Changes outside of the fleet: nodes, kubelets, pods, users.
 
 // node creates a ready node with renewals, and applies the changes to it.
-func (w *world) node(name string, changes ...func(*model.Node)) {
-	n := &model.Node{Name: name, UID: name + "@" + w.now.Sub(start).String(), Created: w.now}
+func (h *harness) node(name string, changes ...func(*model.Node)) {
+	n := &model.Node{Name: name, UID: name + "@" + h.now.Sub(start).String(), Created: h.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"
-	for t := range model.Silenced {
-		n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: w.now, Transition: w.now}
+	for t := range model.UnknownConditionTypes {
+		n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: h.now, Transition: h.now}
 	}
 	n.Conditions[model.Ready].Status = model.True
 	for _, change := range changes {
 		change(n)
 	}
-	w.nodes[name] = n
-	w.beats[name] = &beat{lease: true, status: true}
-	w.show(name, 0)
-	w.renewLease(name, 0)
-	w.schedule(w.now.Add(5*minute), true, func() { w.renewStatus(name, 0) })
+	h.nodes[name] = n
+	h.kubelets[name] = &kubelet{lease: true, status: true}
+	h.show(name, 0)
+	h.renewLease(name, 0)
+	h.schedule(h.now.Add(5*minute), true, func() { h.renewStatus(name, 0) })
 }
 
 func in(zone string) func(*model.Node) { return func(n *model.Node) { n.Labels.Zone = zone } }
 
-// silentFromBirth creates a node that never reports.
-func (w *world) silentFromBirth(name string, changes ...func(*model.Node)) {
-	n := &model.Node{Name: name, UID: name, Created: w.now}
+// neverReporting creates a node that never reports.
+func (h *harness) neverReporting(name string, changes ...func(*model.Node)) {
+	n := &model.Node{Name: name, UID: name, Created: h.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"
 	for _, change := range changes {
 		change(n)
 	}
-	w.nodes[name] = n
-	w.beats[name] = &beat{}
-	w.show(name, 0)
+	h.nodes[name] = n
+	h.kubelets[name] = &kubelet{}
+	h.show(name, 0)
 }
 
 // change changes a node's object.
-func (w *world) change(name string, do func(*model.Node)) {
-	n := *w.nodes[name]
+func (h *harness) change(name string, do func(*model.Node)) {
+	n := *h.nodes[name]
 	n.Taints = slices.Clone(n.Taints)
 	do(&n)
-	w.nodes[name] = &n
-	w.show(name, 0)
+	h.nodes[name] = &n
+	h.show(name, 0)
 }
 
-func (w *world) renewLease(name string, life int) {
-	b := w.beats[name]
-	if b == nil || b.life != life || !b.lease {
+func (h *harness) renewLease(name string, generation int) {
+	k := h.kubelets[name]
+	if k == nil || k.generation != generation || !k.lease {
 		return
 	}
-	w.leases[name] = w.now.Add(b.skew)
-	if w.lossy == nil || !w.lossy() {
-		w.heard[name] = w.now
-		w.fleet.Renewed(name, w.leases[name], w.now, w.now)
+	h.leases[name] = h.now.Add(k.skew)
+	if h.lossy == nil || !h.lossy() {
+		h.renewed[name] = h.now
+		h.fleet.Renewed(name, h.leases[name], h.now, h.now)
 	}
-	w.schedule(w.now.Add(10*second), true, func() { w.renewLease(name, life) })
+	h.schedule(h.now.Add(10*second), true, func() { h.renewLease(name, generation) })
 }
 
-func (w *world) renewStatus(name string, life int) {
-	b := w.beats[name]
-	if b == nil || b.life != life || !b.status {
+func (h *harness) renewStatus(name string, generation int) {
+	k := h.kubelets[name]
+	if k == nil || k.generation != generation || !k.status {
 		return
 	}
-	w.report(name, func(n *model.Node) {})
-	w.schedule(w.now.Add(5*minute), true, func() { w.renewStatus(name, life) })
+	h.report(name, func(n *model.Node) {})
+	h.schedule(h.now.Add(5*minute), true, func() { h.renewStatus(name, generation) })
 }
 
 // report makes a node write its status: conditions set to Unknown by the controller become
 // known, as far as the node reports them.
-func (w *world) report(name string, say func(*model.Node)) {
-	skew := w.beats[name].skew
-	w.heard[name] = w.now
-	w.change(name, func(n *model.Node) {
+func (h *harness) report(name string, change func(*model.Node)) {
+	skew := h.kubelets[name].skew
+	h.renewed[name] = h.now
+	h.change(name, func(n *model.Node) {
 		was := n.Conditions
-		say(n)
-		for t := range model.Silenced {
+		change(n)
+		for t := range model.UnknownConditionTypes {
 			c := &n.Conditions[t]
-			c.Heartbeat = w.now.Add(skew)
+			c.Heartbeat = h.now.Add(skew)
 			if c.Status != was[t].Status {
-				c.Transition = w.now.Add(skew)
+				c.Transition = h.now.Add(skew)
 			}
 		}
 	})
 }
 
-// ready makes a node report this Ready.
-func (w *world) ready(name string, s model.Status) {
-	w.report(name, func(n *model.Node) {
-		n.Conditions[model.Ready].Status, n.Conditions[model.Ready].Reason = s, "KubeletSays"
+// ready makes a node report its condition Ready.
+func (h *harness) ready(name string, s model.Status) {
+	h.report(name, func(n *model.Node) {
+		n.Conditions[model.Ready].Status, n.Conditions[model.Ready].Reason = s, "KubeletReports"
 	})
 }
 
-func (w *world) stop(names ...string) {
+func (h *harness) stop(names ...string) {
 	for _, name := range names {
-		b := w.beats[name]
-		b.lease, b.status = false, false
-		b.life++
+		k := h.kubelets[name]
+		k.lease, k.status = false, false
+		k.generation++
 	}
 }
 
 // resume makes nodes renew status and lease at once, ready.
-func (w *world) resume(names ...string) {
+func (h *harness) resume(names ...string) {
 	for _, name := range names {
-		b := w.beats[name]
-		b.life++
-		b.lease, b.status = true, true
-		life := b.life
-		w.report(name, func(n *model.Node) {
-			for t := range model.Silenced {
+		k := h.kubelets[name]
+		k.generation++
+		k.lease, k.status = true, true
+		generation := k.generation
+		h.report(name, func(n *model.Node) {
+			for t := range model.UnknownConditionTypes {
 				n.Conditions[t].Status, n.Conditions[t].Reason = model.False, ""
 			}
 			n.Conditions[model.Ready].Status = model.True
 		})
-		w.renewLease(name, life)
-		w.schedule(w.now.Add(5*minute), true, func() { w.renewStatus(name, life) })
+		h.renewLease(name, generation)
+		h.schedule(h.now.Add(5*minute), true, func() { h.renewStatus(name, generation) })
 	}
 }
 
 // deleteNode removes a node with its lease; its pods stay.
-func (w *world) deleteNode(name string) {
-	delete(w.nodes, name)
-	delete(w.leases, name)
-	delete(w.beats, name)
-	delete(w.seen, name)
-	w.deliver(name, 0, func() { w.fleet.NodeGone(name, w.now) })
-	w.fleet.Unleased(name, w.now)
+func (h *harness) deleteNode(name string) {
+	delete(h.nodes, name)
+	delete(h.leases, name)
+	delete(h.kubelets, name)
+	delete(h.seen, name)
+	h.deliver(name, 0, func() { h.fleet.NodeGone(name, h.now) })
+	h.fleet.Unleased(name, h.now)
 }
 
 func noExecute(key string, added time.Time) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: added}
 }
 
-func (w *world) taint(name, key string) {
-	w.change(name, func(n *model.Node) { n.Taints = append(n.Taints, noExecute(key, w.now)) })
+func (h *harness) taint(name, key string) {
+	h.change(name, func(n *model.Node) { n.Taints = append(n.Taints, noExecute(key, h.now)) })
 }
 
-func (w *world) untaint(name, key string) {
-	w.change(name, func(n *model.Node) {
+func (h *harness) untaint(name, key string) {
+	h.change(name, func(n *model.Node) {
 		n.Taints = slices.DeleteFunc(n.Taints, func(t model.Taint) bool { return t.Is(key, model.NoExecute) })
 	})
 }
 
-// bears tolerates a key for the given seconds; negative is unlimited.
-func bears(key string, seconds int64) model.Toleration {
+// tolerates returns a toleration of a key for the given seconds; negative is unlimited.
+func tolerates(key string, seconds int64) model.Toleration {
 	return model.Toleration{Key: key, Operator: model.Exists, Effect: model.NoExecute, Seconds: max(0, seconds), Bounded: seconds >= 0}
 }
 
-// usual returns the API server's default tolerations.
-func usual(seconds int64) []model.Toleration {
-	return []model.Toleration{bears(model.KeyNotReady, seconds), bears(model.KeyUnreachable, seconds)}
+// defaultTolerations returns those that the API server adds.
+func defaultTolerations(seconds int64) []model.Toleration {
+	return []model.Toleration{tolerates(model.KeyNotReady, seconds), tolerates(model.KeyUnreachable, seconds)}
 }
 
-func (w *world) pod(name, node string, tolerations ...model.Toleration) *model.Pod {
-	return w.podLike(model.Pod{Name: name, Node: node, Tolerations: tolerations, Ready: true})
+func (h *harness) pod(name, node string, tolerations ...model.Toleration) *model.Pod {
+	return h.podLike(model.Pod{Name: name, Node: node, Tolerations: tolerations, Ready: true})
 }
 
-func (w *world) podLike(p model.Pod) *model.Pod {
-	p.Namespace, p.Created = "default", w.now
+func (h *harness) podLike(p model.Pod) *model.Pod {
+	p.Namespace, p.Created = "default", h.now
 	if p.UID == "" {
 		p.UID = p.Name
 	}
-	w.pods[p.UID] = &p
-	w.showPod(p.UID, 0)
+	h.pods[p.UID] = &p
+	h.showPod(p.UID, 0)
 	return &p
 }
 
-func (w *world) showPod(uid string, after time.Duration) {
-	p, reign := w.pods[uid], w.reign
-	w.deliver("pod "+uid, after, func() {
+func (h *harness) showPod(uid string, after time.Duration) {
+	p, term := h.pods[uid], h.term
+	h.deliver("pod "+uid, after, func() {
 		switch {
-		case reign != w.reign:
+		case term != h.term:
 		case p == nil:
-			w.fleet.PodGone(uid, w.now)
+			h.fleet.PodGone(uid, h.now)
 		default:
-			w.fleet.Pod(p, w.now)
+			h.fleet.Pod(p, h.now)
 		}
 	})
 }
 
 // changePod changes an existing pod.
-func (w *world) changePod(uid string, after time.Duration, do func(*model.Pod)) {
-	if old := w.pods[uid]; old != nil {
+func (h *harness) changePod(uid string, after time.Duration, do func(*model.Pod)) {
+	if old := h.pods[uid]; old != nil {
 		p := *old
 		do(&p)
-		w.pods[uid] = &p
-		w.showPod(uid, after)
+		h.pods[uid] = &p
+		h.showPod(uid, after)
 	}
 }
 
-func (w *world) removePod(uid string, after time.Duration) {
-	if w.pods[uid] != nil {
-		delete(w.pods, uid)
-		w.showPod(uid, after)
+func (h *harness) removePod(uid string, after time.Duration) {
+	if h.pods[uid] != nil {
+		delete(h.pods, uid)
+		h.showPod(uid, after)
 	}
 }
 
 // end ends a deleted pod.
-func (w *world) end(uid string, after time.Duration) {
-	if w.dying == nil {
-		w.removePod(uid, after)
+func (h *harness) end(uid string, after time.Duration) {
+	if h.terminationTime == nil {
+		h.removePod(uid, after)
 		return
 	}
-	w.changePod(uid, after, func(p *model.Pod) { p.Deleting = true })
-	w.schedule(w.now.Add(w.dying()), false, func() { w.removePod(uid, after) })
+	h.changePod(uid, after, func(p *model.Pod) { p.Deleting = true })
+	h.schedule(h.now.Add(h.terminationTime()), false, func() { h.removePod(uid, after) })
 }
 
-func (w *world) agent(name string) {
-	w.agents[name] = w.now
-	w.fleet.AgentRenewed(name, w.now, w.now, w.now)
+func (h *harness) agent(name string) {
+	h.agents[name] = h.now
+	h.fleet.AgentRenewed(name, h.now, h.now, h.now)
 }

@@ -17,7 +17,7 @@ const (
 // detect marks nodes with missing heartbeats as suspected and handles confirmed losses.
 // It returns the reads of leases that confirmations take.
 func (f *Fleet) detect() (reads []Action) {
-	for _, name := range f.heartbeats.Silent(f.now) {
+	for _, name := range f.heartbeats.Expired(f.now) {
 		if node := f.nodes[name]; node != nil && node.object != nil {
 			f.suspect(node)
 		}
@@ -36,8 +36,8 @@ func (f *Fleet) detect() (reads []Action) {
 	return reads
 }
 
-// suspect handles missing heartbeats of a node. The loss needs no check if the API
-// shows it: the writer of that has confirmed it, and old news is no storm.
+// suspect handles missing heartbeats of a node. The loss needs no check if the API shows it already:
+// its writer has confirmed it, and it does not count for a mass failure.
 func (f *Fleet) suspect(node *nodeState) {
 	healthTable.move(&node.health, heartbeatsMissed)
 	f.silentNodes[node.name] = node
@@ -87,14 +87,14 @@ func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 // lossUnpublished reports whether nothing of a loss was written, so that a heartbeat is
 // enough to withdraw it. After a write only a Ready of the node itself ends it.
 func (node *nodeState) lossUnpublished() bool {
-	believed := func(b pendingWrite) bool { return b.action.Kind == MarkUnknown }
-	return !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, believed) &&
+	marksUnknown := func(b pendingWrite) bool { return b.action.Kind == MarkUnknown }
+	return !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, marksUnknown) &&
 		node.object.Conditions[model.Ready].Status != model.Unknown
 }
 
 // unknownConditions returns the conditions that the API does not show as Unknown yet.
 func (f *Fleet) unknownConditions(node *nodeState) (conditions []UnknownCondition) {
-	for t := range model.Silenced {
+	for t := range model.UnknownConditionTypes {
 		c := &node.object.Conditions[t]
 		wrote := func(b pendingWrite) bool {
 			return slices.ContainsFunc(b.action.Conditions, func(s UnknownCondition) bool { return s.Type == t })
@@ -106,7 +106,7 @@ func (f *Fleet) unknownConditions(node *nodeState) (conditions []UnknownConditio
 		if c.Status == model.Absent {
 			s.Reason, s.Message = model.ReasonStatusNeverUpdated, neverPosted
 		}
-		if f.policy.SecondOpinion > 0 && f.agents.Alive(node.name, f.now) {
+		if f.policy.AgentAliveGrace > 0 && f.agents.Alive(node.name, f.now) {
 			s.Message += agentLives
 		}
 		conditions = append(conditions, s)

@@ -12,19 +12,19 @@ import (
 // updateEvictingTaints finds the taints that evict the node's pods, and touches all of
 // them if that changed.
 func (f *Fleet) updateEvictingTaints(node *nodeState) {
-	driving, held := f.evictingTaints(node)
-	if !node.timersStale && held == node.taintsHeld && slices.Equal(driving, node.evictingTaints) {
+	evicting, suspended := f.evictingTaints(node)
+	if !node.timersStale && suspended == node.taintsSuspended && slices.Equal(evicting, node.evictingTaints) {
 		return
 	}
-	node.evictingTaints, node.taintsHeld, node.timersStale = driving, held, false
+	node.evictingTaints, node.taintsSuspended, node.timersStale = evicting, suspended, false
 	for _, p := range node.pods {
 		f.touchPod(p)
 	}
 }
 
-// evictingTaints returns the taints that evict the node's pods; held reports that
+// evictingTaints returns the taints that evict the node's pods; suspended reports that
 // others do not at present.
-func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held bool) {
+func (f *Fleet) evictingTaints(node *nodeState) (evicting []model.Taint, suspended bool) {
 	if !f.policy.TaintEvictions || node.object == nil {
 		return nil, false
 	}
@@ -32,27 +32,27 @@ func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held boo
 		switch {
 		case t.Effect != model.NoExecute:
 		case !ownNoExecute(&t) || !f.policy.NoExecute:
-			driving = append(driving, t)
+			evicting = append(evicting, t)
 		case node.ready() == model.True || f.budgets.allDisrupted:
 			// It is about to be removed, and evicts no pods any more.
-		case f.holdsBack(node, &t):
-			held = true
+		case f.isSuspended(node, &t):
+			suspended = true
 		default:
 			t.Swapped = node.view.Swapped(&t)
-			driving = append(driving, t)
+			evicting = append(evicting, t)
 		}
 	}
-	return driving, held
+	return evicting, suspended
 }
 
-// holdsBack reports whether one of our taints evicts no pods at present. After a
+// isSuspended reports whether one of our taints evicts no pods at present. After a
 // takeover, the date of a lease within the grace period is not enough for that: the
 // node's clock wrote it, and the taint is there.
-func (f *Fleet) holdsBack(node *nodeState, t *model.Taint) bool {
+func (f *Fleet) isSuspended(node *nodeState, t *model.Taint) bool {
 	if f.budgets.exceeded || f.paused(node) {
 		return true
 	}
-	why, _ := f.sparedBy(node)
+	why, _ := f.markingBlockedBy(node)
 	return why == HeartbeatResumed && node.health.resumed() || why == Autonomous && t.Key == model.KeyUnreachable
 }
 
@@ -69,7 +69,7 @@ type departure struct {
 	at        time.Time
 	pod       *pod
 	why       Why
-	calledOff bool
+	cancelled bool
 }
 
 // schedule sets or cancels a pod's timer, and appends a departure if that cancels its
@@ -96,10 +96,10 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 		writes.evict = write{}
 		f.scheduleRetry(uid, writes)
 	}
-	if p.scheduled && !p.object.Deleting && !p.node.taintsHeld {
-		leaving = append(leaving, departure{at: f.now, pod: p, calledOff: true})
+	if p.scheduled && !p.object.Deleting && !p.node.taintsSuspended {
+		leaving = append(leaving, departure{at: f.now, pod: p, cancelled: true})
 	}
-	p.scheduled = p.scheduled && !p.object.Deleting && p.node.taintsHeld
+	p.scheduled = p.scheduled && !p.object.Deleting && p.node.taintsSuspended
 	return leaving
 }
 
@@ -124,7 +124,7 @@ func (f *Fleet) evict(out []Action) []Action {
 	for _, d := range f.departures {
 		p := d.pod
 		a := Action{Kind: Cancel, Node: p.node.name, Object: p.node.object, Pod: p.object, at: f.now}
-		if !d.calledOff {
+		if !d.cancelled {
 			writes := f.writesOf(p.object.UID)
 			if writes.evict.underWay() {
 				continue // for another reason

@@ -5,7 +5,7 @@ import "time"
 // deleteEvictedPods appends the deletions of evicted pods that are due; none while the
 // observations may be out of date.
 func (f *Fleet) deleteEvictedPods(out []Action) []Action {
-	if sees, _ := f.checker.ViewCurrent(f.now); !sees {
+	if current, _ := f.checker.ViewCurrent(f.now); !current {
 		return out
 	}
 	for _, p := range f.evictedPods.Due(f.now) {
@@ -25,15 +25,15 @@ func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
 	if at, ok = f.evictedPods.Next(); !ok {
 		return at, false
 	}
-	sees, from := f.checker.ViewCurrent(f.now)
-	if !sees {
+	current, from := f.checker.ViewCurrent(f.now)
+	if !current {
 		return latest(at, from), !from.IsZero()
 	}
 	return at, true
 }
 
-// keepsEvictedPod reports whether an evicted pod must not be deleted at present.
-func (f *Fleet) keepsEvictedPod(a *Action) bool {
-	sees, _ := f.checker.ViewCurrent(f.now)
-	return !sees || !f.evictedPods.Wanted(a.Pod.UID, f.now)
+// evictedPodObsolete reports whether an evicted pod must not be deleted at present.
+func (f *Fleet) evictedPodObsolete(a *Action) bool {
+	current, _ := f.checker.ViewCurrent(f.now)
+	return !current || !f.evictedPods.Wanted(a.Pod.UID, f.now)
 }

@@ -9,9 +9,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// remains adds the fate of evicted pods to a chaos. They are marked by wrong clocks, lose their
+// addEvictedPods adds evicted pods to a chaos. They are marked by wrong clocks, lose their
 // marks, are deleted by others, and are replaced.
-func (c *chaos) remains(t troubles) {
+func (c *chaos) addEvictedPods(t chaosConfig) {
 	for i := range 30 {
 		c.at(c.moment(t), func() {
 			p := c.anyPod()
@@ -38,7 +38,7 @@ func (c *chaos) remains(t troubles) {
 }
 
 // anyPod returns a random existing pod; nil without pods.
-func (c *chaos) anyPod() (some *model.Pod) {
+func (c *chaos) anyPod() *model.Pod {
 	for i := range c.lastPod {
 		p := c.pods[fmt.Sprint("p", 1+(i+c.r.IntN(c.lastPod))%c.lastPod)]
 		if p != nil {
@@ -48,21 +48,21 @@ func (c *chaos) anyPod() (some *model.Pod) {
 	return nil
 }
 
-// mayGo reports whether a pod may be deleted because its node's agent evicted it.
-func (c *chaos) mayGo(p *model.Pod) bool {
+// deletable reports whether a pod may be deleted because its node's agent evicted it.
+func (c *chaos) deletable(p *model.Pod) bool {
 	return p.Finished && p.Evicted != nil && !p.Deleting &&
 		!c.now.Before(p.Evicted.Add(c.policy.EvictedPodTTL)) && !c.now.Before(p.Created.Add(c.policy.EvictedPodTTL))
 }
 
-func TestOnlyPodsThatAgentsEvictedAreDeletedAndInTheirTime(t *testing.T) {
+func TestDeleteEvictedPod_OnlyMarkedPodsAfterTTL(t *testing.T) {
 	policy := taintMode()
 	policy.EvictedPodTTL = 100 * second
 	deleted := 0
-	inWorlds(t, []core.Policy{policy}, all, func(c *chaos) {
-		c.remains(all)
+	inRandomClusters(t, []core.Policy{policy}, all, func(c *chaos) {
+		c.addEvictedPods(all)
 		c.check = func(a *core.Action) {
-			if a.Kind == core.DeleteEvictedPod && !c.mayGo(a.Pod) {
-				c.complain("%s is to be deleted: %+v", a.Pod.UID, a.Pod)
+			if a.Kind == core.DeleteEvictedPod && !c.deletable(a.Pod) {
+				c.errorf("%s was deleted, but must stay: %+v", a.Pod.UID, a.Pod)
 			}
 		}
 		gone := map[string]bool{}
@@ -71,26 +71,26 @@ func TestOnlyPodsThatAgentsEvictedAreDeletedAndInTheirTime(t *testing.T) {
 				return
 			}
 			if deleted++; gone[a.Pod.UID] {
-				c.complain("%s is deleted a second time", a.Pod.UID)
+				c.errorf("%s was deleted twice", a.Pod.UID)
 			}
 			if gone[a.Pod.UID] = true; c.fleet.Obsolete(a, c.now) {
-				c.complain("%s is deleted though it may stay", a.Pod.UID)
+				c.errorf("%s was deleted, but the action was obsolete", a.Pod.UID)
 			}
 		}
-		c.apart = func(_, to time.Time) { c.expectNoneLeft(to) }
+		c.beforeAdvance = func(_, to time.Time) { c.expectNoEvictedPodLeft(to) }
 	})
-	if deleted < worlds {
-		t.Errorf("%d pods were deleted in %d worlds: they show nothing", deleted, worlds)
+	if deleted < clusters {
+		t.Errorf("got %d deleted pods in %d clusters, want at least one per cluster", deleted, clusters)
 	}
 }
 
-// expectNoneLeft checks that no evicted pod is kept for much longer than its TTL: a failed
-// delete is retried until it succeeds.
-func (c *chaos) expectNoneLeft(until time.Time) {
-	const borne = 8 * minute // failures, and outages
+// expectNoEvictedPodLeft checks that no evicted pod exists for much longer than its TTL: a
+// failed delete is retried until it succeeds.
+func (c *chaos) expectNoEvictedPodLeft(until time.Time) {
+	const margin = 8 * minute // failures, and outages
 	for uid, p := range c.pods {
-		if p.Evicted != nil && !p.Deleting && until.After(p.Evicted.Add(c.policy.EvictedPodTTL+borne)) && until.After(p.Created.Add(c.policy.EvictedPodTTL+borne)) {
-			c.complain("%s is there still", uid)
+		if p.Evicted != nil && !p.Deleting && until.After(p.Evicted.Add(c.policy.EvictedPodTTL+margin)) && until.After(p.Created.Add(c.policy.EvictedPodTTL+margin)) {
+			c.errorf("%s was not deleted", uid)
 		}
 	}
 }

@@ -13,25 +13,25 @@ type Explanation struct {
 	Known bool // the node has an object
 	Leads bool // else everything about decisions is empty
 
-	LastSign time.Time // latest sign of life, by our own clock unless it is older than our watch; zero: none
-	Source   Source    // of that, as far as the objects show it
-	Silent   time.Time // when the grace period ends, or ended, without a further one
-	Health   Health
-	Ready    model.Status // the effective one, with a confirmed loss
-	Since    time.Time    // when it became unready; zero: it did not
+	LastHeartbeat time.Time // latest sign of life, by our own clock unless it is older than our watch; zero: none
+	Source        Source    // of that, as far as the objects show it
+	GraceEnds     time.Time // when the grace period ends, or ended, without a further one
+	Health        Health
+	Ready         model.Status // the effective one, with a confirmed loss
+	Since         time.Time    // when it became unready; zero: it did not
 
-	Zone     model.Place
-	State    zones.State
-	Rate     float64   // of the zone, nodes per second
-	Queued   bool      // it is in its zone's queue
-	Ahead    int       // nodes ahead of it in the queue
-	Turn     time.Time // when it gets a token if nothing changes; zero: not at the present rate
-	Pods     int
-	NextPod  time.Time // the first deadline of its pods; zero: none
-	Next     string    // the next step; "": none
-	WhyNot   Block     // what blocks that
-	Until    time.Time // and until when; zero: not known
-	Failures int       // successive ones, of writes to it
+	Zone          model.Place
+	State         zones.State
+	Rate          float64   // of the zone, nodes per second
+	Queued        bool      // it is in its zone's queue
+	QueuePosition int       // nodes ahead of it in the queue
+	ExpectedTaint time.Time // when it gets a token if nothing changes; zero: not at the present rate
+	Pods          int
+	NextPod       time.Time // the first deadline of its pods; zero: none
+	Next          string    // the next step; "": none
+	BlockedBy     Block     // what blocks that
+	Until         time.Time // and until when; zero: not known
+	Failures      int       // successive ones, of writes to it
 }
 
 // Source is the object that a sign of life came from.
@@ -69,7 +69,7 @@ func (f *Fleet) Explain(name string, now time.Time) Explanation {
 	node.refreshView()
 	e.Ready, e.Since, e.Health = node.ready(), node.unreadySince, node.reportedHealth()
 	if last, ok := f.heartbeats.Last(name); ok {
-		e.LastSign, e.Silent, e.Source = last, f.graceEnd(node), node.source(last)
+		e.LastHeartbeat, e.GraceEnds, e.Source = last, f.graceEnd(node), node.source(last)
 	}
 	if f.leading {
 		f.explainDecisions(node, &e)
@@ -105,8 +105,8 @@ func (f *Fleet) explainDecisions(node *nodeState, e *Explanation) {
 	e.State, e.Rate = f.zones.State(e.Zone)
 	e.Queued, e.Failures = node.queue == stateQueued, max(node.taintWrite.fails, node.statusWrite.fails)
 	if e.Queued {
-		e.Ahead = f.aheadOf(node)
-		e.Turn = f.expectedToken(e)
+		e.QueuePosition = f.aheadOf(node)
+		e.ExpectedTaint = f.expectedToken(e)
 	}
 	for _, p := range node.pods {
 		if at, ok := f.timers.At(p.object.UID); ok && (e.NextPod.IsZero() || at.Before(e.NextPod)) {
@@ -114,7 +114,7 @@ func (f *Fleet) explainDecisions(node *nodeState, e *Explanation) {
 		}
 	}
 	if node.unready() {
-		e.WhyNot, e.Until = f.blockedBy(node)
+		e.BlockedBy, e.Until = f.blockedBy(node)
 	}
 	e.Next = f.next(node, e)
 }
@@ -142,7 +142,7 @@ func (f *Fleet) expectedToken(e *Explanation) time.Time {
 	if token.Before(f.now) {
 		token = f.now
 	}
-	return token.Add(time.Duration(float64(e.Ahead) / e.Rate * float64(time.Second)))
+	return token.Add(time.Duration(float64(e.QueuePosition) / e.Rate * float64(time.Second)))
 }
 
 // next describes the next step for a node.

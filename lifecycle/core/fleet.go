@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// Fleet holds all nodes and pods, and the decisions about them. It is not safe for
+// Fleet stores all nodes and pods, and the decisions about them. It is not safe for
 // concurrent use. See [New].
 type Fleet struct {
 	policy Policy
@@ -44,6 +44,7 @@ type Fleet struct {
 	podRetries *timerqueue.Queue[string] // pods to be evaluated at a time, by UID
 	podWrites  map[string]*podWrites     // under way or to be repeated, by UID
 	agentTasks map[uint64]agents.Task    // under way
+	dryRun     bool                      // see SetDryRun
 	touched    touched
 
 	events     []Action    // to be returned by the next Act
@@ -55,7 +56,7 @@ type Fleet struct {
 func New(p Policy) *Fleet {
 	f := &Fleet{
 		policy:      p,
-		checker:     confirm.New(p.Evidence),
+		checker:     confirm.New(p.Confirmation),
 		heartbeats:  heartbeat.New(p.Health),
 		agents:      agents.New(p.Agents),
 		evictedPods: podgc.New(p.EvictedPodTTL),
@@ -84,23 +85,26 @@ func (f *Fleet) resetDecisions() {
 
 // Node handles a new or changed node. The value is stored, and must not be
 // changed afterwards.
-func (f *Fleet) Node(n *model.Node, now time.Time) { f.NodeSeen(n, now, now) }
+func (f *Fleet) Node(n *model.Node, now time.Time) { f.NodeObserved(n, now, now) }
 
-// NodeSeen does the same for a node that was observed before now: a sign of life in it
+// NodeObserved does the same for a node that was observed before now: a sign of life in it
 // counts from that moment.
-func (f *Fleet) NodeSeen(n *model.Node, seen, now time.Time) {
+func (f *Fleet) NodeObserved(n *model.Node, seen, now time.Time) {
 	f.now = now
 	node := f.ensureNode(n.Name)
 	if node.object != nil && node.object.UID != n.UID {
 		f.resetNode(node)
 	}
-	f.heartbeats.See(n, seen)
-	f.agents.See(n, now)
+	f.heartbeats.Node(n, seen)
+	if !node.cleanedAs(n) {
+		node.cleaned = nil
+		f.agents.Node(n, now)
+	}
 	first := node.object == nil
 	if first {
 		f.nodeCount++
 	}
-	node.observe(n, now)
+	f.observe(node, n)
 	if !f.leading {
 		return
 	}
@@ -131,7 +135,7 @@ func (f *Fleet) NodeGone(name string, now time.Time) {
 func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.heartbeats.Renewed(name, renewTime, seen)
-	f.checker.Heard(seen, now)
+	f.checker.Observed(seen, now)
 	if len(f.silentNodes) == 0 {
 		return
 	}
@@ -150,7 +154,7 @@ func (f *Fleet) Unleased(name string, now time.Time) {
 func (f *Fleet) AgentRenewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.agents.Renewed(name, renewTime, seen)
-	if f.policy.SecondOpinion > 0 && len(f.silentNodes) > 0 {
+	if f.policy.AgentAliveGrace > 0 && len(f.silentNodes) > 0 {
 		if node := f.silentNodes[name]; node != nil {
 			f.touch(node)
 		}
@@ -184,7 +188,7 @@ func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.
 	if !renewTime.IsZero() {
 		f.heartbeats.Renewed(name, renewTime, now)
 	}
-	if f.heartbeats.IsSilent(name) {
+	if f.heartbeats.IsExpired(name) {
 		f.checker.Answered(name, confirm.Unrenewed, now)
 		return
 	}
@@ -196,7 +200,7 @@ func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.
 
 // endSilence handles a sign of life of a silent node.
 func (f *Fleet) endSilence(node *nodeState) {
-	if !node.health.silent() || f.heartbeats.IsSilent(node.name) {
+	if !node.health.silent() || f.heartbeats.IsExpired(node.name) {
 		return
 	}
 	healthTable.move(&node.health, heartbeatReceived)

@@ -21,8 +21,8 @@ func (f *Fleet) legacyDeadline(node *nodeState) (at time.Time, ok bool) {
 	}
 	switch node.ready() {
 	case model.Unknown:
-		last, heard := f.heartbeats.Last(node.name)
-		return last.Add(f.policy.PodEvictionTimeout), heard
+		last, ok := f.heartbeats.Last(node.name)
+		return last.Add(f.policy.PodEvictionTimeout), ok
 	case model.False:
 		since := notAfter(f.now, node.view.Conditions[model.Ready].Transition)
 		return since.Add(f.policy.PodEvictionTimeout), true

@@ -9,7 +9,7 @@ import (
 // nodeState is a node with its pods: the latest observations, and the decisions. Pods may be
 // observed before the object of their node, and after its deletion.
 //
-// The booleans are no states of the node. One limits an event to one occurrence. Two hold the
+// The booleans are no states of the node. One limits an event to one occurrence. Two store the
 // latest result of a computation, so that pods are visited only if it changes. Two mark work for
 // the next call of Act.
 type nodeState struct {
@@ -20,6 +20,7 @@ type nodeState struct {
 	pendingWrites []pendingWrite
 	taintTimes    []taintTime // of NoExecute taints
 	readyTime     taintTime   // of the transition of Ready, if it is dated ahead
+	cleaned       *model.Node // the object that a dry run cleaned up after its agent; nil: none
 
 	health                healthState
 	lostAt                time.Time       // when the loss was confirmed
@@ -31,11 +32,11 @@ type nodeState struct {
 	queue                   queueState
 	statusWrite, taintWrite write // of MarkUnknown and of Taint
 
-	markingPods    bool          // result of updateMarking: pods are marked not ready
-	evictingTaints []model.Taint // results of updateEvictingTaints: the taints that evict pods,
-	taintsHeld     bool          // and whether others do not at present
-	timersStale    bool          // timers of all pods are set again, whatever changed
-	touched        bool          // the node is in the list of touched ones
+	markingPods     bool          // result of updateMarking: pods are marked not ready
+	evictingTaints  []model.Taint // results of updateEvictingTaints: the taints that evict pods,
+	taintsSuspended bool          // and whether others do not at present
+	timersStale     bool          // timers of all pods are set again, whatever changed
+	touched         bool          // the node is in the list of touched ones
 }
 
 // membership is what a node counts as in its zone and the cluster.
@@ -113,7 +114,7 @@ func (node *nodeState) unknownBySilence() bool {
 	if node.ready() != model.Unknown {
 		return false
 	}
-	return node.health.lost() || node.view.Conditions[model.Ready].Unheard()
+	return node.health.lost() || node.view.Conditions[model.Ready].MissedHeartbeat()
 }
 
 // hasNoExecute reports whether the node has one of our NoExecute taints.

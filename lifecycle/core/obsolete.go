@@ -19,7 +19,7 @@ func (f *Fleet) Obsolete(a *Action, now time.Time) bool {
 	case SoftEvict, CleanUpAgent:
 		return f.taskObsolete(a)
 	case DeleteEvictedPod:
-		return f.keepsEvictedPod(a)
+		return f.evictedPodObsolete(a)
 	case MarkNotReady, Evict:
 		p := f.pods[a.Pod.UID]
 		return p == nil || p.object.Deleting || p.object.Finished || f.podActionObsolete(p, a)
@@ -61,25 +61,25 @@ func (f *Fleet) taintUnfounded(node *nodeState, t *model.Taint) bool {
 	if t.Key != model.KeyNotReady && t.Key != model.KeyUnreachable {
 		return false
 	}
-	heard, _ := f.heartbeatResumed(node)
-	return model.KeyOf(node.ready()) != t.Key || heard || t.Effect == model.NoExecute && f.budgets.allDisrupted
+	resumed, _ := f.heartbeatResumed(node)
+	return model.KeyOf(node.ready()) != t.Key || resumed || t.Effect == model.NoExecute && f.budgets.allDisrupted
 }
 
 // podActionObsolete reports whether a pod may stay as it is.
 func (f *Fleet) podActionObsolete(p *pod, a *Action) bool {
 	node := p.node
-	heard := false
+	resumed := false
 	if node.object != nil {
 		node.refreshView()
-		heard, _ = f.heartbeatResumed(node)
+		resumed, _ = f.heartbeatResumed(node)
 	}
 	switch {
 	case a.Kind == MarkNotReady:
-		return !p.object.Ready || node.ready() != model.Unknown || heard
+		return !p.object.Ready || node.ready() != model.Unknown || resumed
 	case a.Why == NodeLost:
-		return node.queue != statePodsEvicted || !node.unready() || heard
+		return node.queue != statePodsEvicted || !node.unready() || resumed
 	}
-	driving, _ := f.evictingTaints(node)
-	at, ok := evictions.Deadline(p.object, driving)
+	evicting, _ := f.evictingTaints(node)
+	at, ok := evictions.Deadline(p.object, evicting)
 	return !ok || at.After(f.now)
 }

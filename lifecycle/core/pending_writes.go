@@ -15,15 +15,18 @@ const watchLag = 10 * time.Second
 type pendingWrite struct {
 	action *Action
 	at     time.Time // when it succeeded
-	until  time.Time
+	until  time.Time // zero: no end, see [Fleet.SetDryRun]
 }
 
 // observe stores the node's object and drops the pending writes that it shows.
-func (node *nodeState) observe(n *model.Node, now time.Time) {
+func (f *Fleet) observe(node *nodeState, n *model.Node) {
 	was := node.object
 	node.object = n
-	node.updateTaintTimes(now)
-	node.updateReadyTime(now)
+	if f.dryRun {
+		node.dropSimulatedWrites()
+	}
+	node.updateTaintTimes(f.now)
+	node.updateReadyTime(f.now)
 	back := node.health.lost() && node.reportedSinceLost()
 	r := n.Conditions[model.Ready].Status
 	reports := r == model.True || r == model.False
@@ -34,8 +37,8 @@ func (node *nodeState) observe(n *model.Node, now time.Time) {
 		healthTable.move(&node.health, readyReported)
 		node.pendingWrites = slices.DeleteFunc(node.pendingWrites, func(b pendingWrite) bool { return b.action.Kind == MarkUnknown })
 	}
-	for len(node.pendingWrites) > 0 && reflects(n, node.pendingWrites[0].action) {
-		node.pendingWrites = node.pendingWrites[1:]
+	if !f.dryRun {
+		node.dropReflectedWrites()
 	}
 	node.refreshView()
 }
@@ -52,8 +55,20 @@ func sameReport(a, b *model.Condition) bool {
 	return a.Status == b.Status && a.Heartbeat.Equal(b.Heartbeat) && a.Transition.Equal(b.Transition)
 }
 
+// dropReflectedWrites drops the pending writes that the node's object shows.
+func (node *nodeState) dropReflectedWrites() {
+	for len(node.pendingWrites) > 0 && reflects(node.object, node.pendingWrites[0].action) {
+		node.pendingWrites = node.pendingWrites[1:]
+	}
+}
+
 // addPendingWrite stores a write that succeeded.
-func (node *nodeState) addPendingWrite(a *Action, now time.Time) {
+func (f *Fleet) addPendingWrite(node *nodeState, a *Action) {
+	now := f.now
+	if f.dryRun {
+		node.addSimulatedWrite(a, now)
+		return
+	}
 	if node.object != nil && (len(node.pendingWrites) > 0 || !reflects(node.object, a)) {
 		node.pendingWrites = append(node.pendingWrites, pendingWrite{a, now, now.Add(watchLag)})
 		node.addTaintTimes(a, now)
@@ -62,7 +77,8 @@ func (node *nodeState) addPendingWrite(a *Action, now time.Time) {
 
 // dropOutdatedWrites drops the pending writes that the object should have shown by now.
 func (node *nodeState) dropOutdatedWrites(now time.Time) {
-	for len(node.pendingWrites) > 0 && !node.pendingWrites[0].until.After(now) {
+	outdated := func(w pendingWrite) bool { return !w.until.IsZero() && !w.until.After(now) }
+	for len(node.pendingWrites) > 0 && outdated(node.pendingWrites[0]) {
 		node.pendingWrites = node.pendingWrites[1:]
 	}
 	if len(node.pendingWrites) == 0 {
@@ -72,7 +88,7 @@ func (node *nodeState) dropOutdatedWrites(now time.Time) {
 
 // setUnknown sets the conditions to Unknown that a lost node does not report any more.
 func setUnknown(n *model.Node, since time.Time) {
-	for t := range model.Silenced {
+	for t := range model.UnknownConditionTypes {
 		if c := &n.Conditions[t]; c.Status != model.Unknown {
 			*c = unknownCondition(c, since)
 		}

@@ -87,7 +87,7 @@ func (f *Fleet) touchPod(p *pod) {
 // node.
 func (f *Fleet) touchChangedPod(p *pod) {
 	node := p.node
-	if p.scheduled || node.markingPods || node.queue == statePodsEvicted || node.taintsHeld || len(node.evictingTaints) > 0 {
+	if p.scheduled || node.markingPods || node.queue == statePodsEvicted || node.taintsSuspended || len(node.evictingTaints) > 0 {
 		f.touchPod(p)
 	}
 	if f.policy.LegacyEvictions && !node.unreadySince.IsZero() {
@@ -100,7 +100,7 @@ func (f *Fleet) touchChangedPod(p *pod) {
 func (f *Fleet) updateMarking(node *nodeState) {
 	should := node.ready() == model.Unknown
 	if should {
-		why, _ := f.sparedBy(node)
+		why, _ := f.markingBlockedBy(node)
 		should = why == NotBlocked
 	}
 	if should && !node.markingPods {
@@ -145,7 +145,7 @@ func byKey(a, b *pod) int {
 // since.
 func (node *nodeState) marksPod(p *pod) bool {
 	r := &node.view.Conditions[model.Ready]
-	return r.Unheard() || !p.object.Created.Before(r.Transition)
+	return r.MissedHeartbeat() || !p.object.Created.Before(r.Transition)
 }
 
 // mark appends the write that sets a pod to not ready, once in the time that its node

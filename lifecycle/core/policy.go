@@ -16,10 +16,10 @@ import (
 // TaintEvictions in 1.16 without the gate TaintBasedEvictions; NoExecute alone in 1.16
 // with that gate and without its taint manager.
 type Policy struct {
-	Health   heartbeat.Policy
-	Evidence confirm.Policy
-	Zones    zones.Policy
-	Agents   agents.Policy
+	Health       heartbeat.Policy
+	Confirmation confirm.Policy
+	Zones        zones.Policy
+	Agents       agents.Policy
 
 	// NoExecute: nodes that are not ready or unreachable are tainted NoExecute at the
 	// rate of their zone.
@@ -32,22 +32,22 @@ type Policy struct {
 	LegacyEvictions    bool
 	PodEvictionTimeout time.Duration
 
-	// AutonomyLongest caps model.Node.Autonomy; 0: no node is autonomous.
-	AutonomyLongest time.Duration
-	// SecondOpinion is how long a live agent blocks NoExecute taints and legacy
+	// MaxAutonomy caps model.Node.Autonomy; 0: no node is autonomous.
+	MaxAutonomy time.Duration
+	// AgentAliveGrace is how long a live agent blocks NoExecute taints and legacy
 	// evictions of a node with a silent kubelet; 0: agents do not count.
-	SecondOpinion time.Duration
-	// MostUnhealthy is the number of unready nodes above which no further one is
+	AgentAliveGrace time.Duration
+	// MaxUnhealthy is the number of unready nodes above which no further one is
 	// tainted NoExecute, and no eviction for such a taint begins.
-	MostUnhealthy Bound
-	// StormCooldown is how long that lasts after the count is back within its bound.
-	StormCooldown time.Duration
+	MaxUnhealthy Bound
+	// MaxUnhealthyCooldown is how long that lasts after the count is back within its bound.
+	MaxUnhealthyCooldown time.Duration
 	// PauseDisrupted: evictions for not-ready and unreachable taints wait while the
 	// node's zone is partially or fully disrupted.
 	PauseDisrupted bool
-	// RecoveriesPerSecond is the rate at which nodes are untainted after the breaker of
+	// UntaintRate is the rate at which nodes are untainted after the breaker of
 	// Evidence was open, until none is left that waits for that; 0: all at once.
-	RecoveriesPerSecond float64
+	UntaintRate float64
 	// EvictedPodTTL is how long the object of a pod exists after the agent of its node
 	// evicted it (model.Pod.Evicted); 0: forever.
 	EvictedPodTTL time.Duration

@@ -11,19 +11,19 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// worlds is the number of random clusters in which each property is checked.
-const worlds = 1000
+// clusters is the number of random clusters in which each property is checked.
+const clusters = 1000
 
 type testingTB = testing.TB
 
-// inWorlds checks a property in random clusters. Only a failure gets a subtest.
-func inWorlds(t *testing.T, policies []core.Policy, troubled troubles, property func(c *chaos)) {
+// inRandomClusters checks a property in random clusters. Only a failure gets a subtest.
+func inRandomClusters(t *testing.T, policies []core.Policy, config chaosConfig, property func(c *chaos)) {
 	t.Helper()
 	t.Parallel()
-	for seed := range uint64(worlds) {
-		c := newChaos(t, seed, policies[seed%uint64(len(policies))], troubled)
+	for seed := range uint64(clusters) {
+		c := newChaos(t, seed, policies[seed%uint64(len(policies))], config)
 		property(c)
-		c.run(troubled.length)
+		c.run(config.length)
 		if t.Failed() {
 			t.Fatalf("seed %d:\n%s", seed, lastOf(c.lines))
 		}
@@ -45,61 +45,61 @@ func mixedMode() core.Policy {
 	return p
 }
 
-func (c *chaos) complain(format string, args ...any) {
+func (c *chaos) errorf(format string, args ...any) {
 	c.tb.Helper()
 	c.tb.Errorf("%v: %s", c.now.Sub(start), fmt.Sprintf(format, args...))
 }
 
-func TestANodeThatRenewsIsNeverTaintedForSilence(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+func TestFleet_NeverTaintsRenewingNodeUnreachable(t *testing.T) {
+	inRandomClusters(t, modes, all, func(c *chaos) {
 		c.check = func(a *core.Action) {
 			silence := a.Kind == core.MarkUnknown || slices.ContainsFunc(a.Add, func(t model.Taint) bool { return t.Key == model.KeyUnreachable })
-			if r := c.seen[a.Node]; silence && c.now.Before(c.heard[a.Node].Add(c.policy.Health.Grace)) && !saysUnknown(r) {
-				c.complain("%v %v though it was heard at %v", a.Kind, a.Node, c.heard[a.Node].Sub(start))
+			if r := c.seen[a.Node]; silence && c.now.Before(c.renewed[a.Node].Add(c.policy.Health.Grace)) && !reportsUnknown(r) {
+				c.errorf("%v of %v, but its last heartbeat was at %v", a.Kind, a.Node, c.renewed[a.Node].Sub(start))
 			}
 		}
 	})
 }
 
-// saysUnknown reports whether a node itself reports Ready Unknown.
-func saysUnknown(n *model.Node) bool {
+// reportsUnknown reports whether a node itself reports Ready Unknown.
+func reportsUnknown(n *model.Node) bool {
 	r := n.Conditions[model.Ready]
-	return r.Status == model.Unknown && r.Reason == "KubeletSays"
+	return r.Status == model.Unknown && r.Reason == "KubeletReports"
 }
 
-func TestAPodIsDeletedOnce(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+func TestFleet_DeletesPodOnce(t *testing.T) {
+	inRandomClusters(t, modes, all, func(c *chaos) {
 		deleted := map[string]bool{}
 		c.applied = func(a *core.Action) {
 			if a.Kind != core.Evict {
 				return
 			}
 			if p := c.pods[a.Pod.UID]; deleted[a.Pod.UID] && p != nil {
-				c.complain("%s is deleted a second time", a.Pod.UID)
+				c.errorf("%s was deleted twice", a.Pod.UID)
 			}
 			deleted[a.Pod.UID] = true
 		}
 	})
 }
 
-func TestNoTaintIsWrittenThatIsThere(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+func TestFleet_NeverWritesExistingTaint(t *testing.T) {
+	inRandomClusters(t, modes, all, func(c *chaos) {
 		c.applied = func(a *core.Action) {
 			for i := range a.Add {
 				has := func(t model.Taint) bool { return t.Is(a.Add[i].Key, a.Add[i].Effect) }
 				if n := c.nodes[a.Node]; n != nil && slices.ContainsFunc(n.Taints, has) {
-					c.complain("%s is tainted %s:%v once more", a.Node, a.Add[i].Key, a.Add[i].Effect)
+					c.errorf("%s: the existing taint %s:%v was written again", a.Node, a.Add[i].Key, a.Add[i].Effect)
 				}
 			}
 		}
 	})
 }
 
-func TestTaintsKeepToTheRateOfTheirZone(t *testing.T) {
-	inWorlds(t, []core.Policy{taintMode()}, all, func(c *chaos) {
+func TestFleet_LimitsTaintsToZoneRate(t *testing.T) {
+	inRandomClusters(t, []core.Policy{taintMode()}, all, func(c *chaos) {
 		spent := map[string][]time.Time{}
 		c.applied = func(a *core.Action) {
-			if n := c.nodes[a.Node]; a.Kind == core.Taint && drives(a.Add) && !drives(n.Taints) {
+			if n := c.nodes[a.Node]; a.Kind == core.Taint && evictsPods(a.Add) && !evictsPods(n.Taints) {
 				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
 				c.compareWithRate(zone, spent[zone], c.restarts)
@@ -108,7 +108,7 @@ func TestTaintsKeepToTheRateOfTheirZone(t *testing.T) {
 	})
 }
 
-func drives(taints []model.Taint) bool {
+func evictsPods(taints []model.Taint) bool {
 	return slices.ContainsFunc(taints, func(t model.Taint) bool {
 		return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 	})
@@ -117,7 +117,7 @@ func drives(taints []model.Taint) bool {
 // added returns the time of the decision on a taint.
 func added(a *core.Action) time.Time {
 	for i := range a.Add {
-		if drives(a.Add[i : i+1]) {
+		if evictsPods(a.Add[i : i+1]) {
 			return a.Add[i].Added
 		}
 	}
@@ -136,21 +136,21 @@ func (c *chaos) compareWithRate(zone string, spent, failovers []time.Time) {
 			}
 		}
 		if n := len(spent) - i; float64(n) > most {
-			c.complain("zone %s spent %d tokens from %v on, at most %.1f", zone, n, first.Sub(start), most)
+			c.errorf("zone %s spent %d tokens from %v on, at most %.1f", zone, n, first.Sub(start), most)
 			return
 		}
 	}
 }
 
-func TestNoFailoverCostsAToken(t *testing.T) {
-	calm := troubles{restarts: 3, length: 15 * minute}
-	inWorlds(t, []core.Policy{taintMode()}, calm, func(c *chaos) {
+func TestFleet_FailoverAddsNoToken(t *testing.T) {
+	calm := chaosConfig{restarts: 3, length: 15 * minute}
+	inRandomClusters(t, []core.Policy{taintMode()}, calm, func(c *chaos) {
 		for range 1 + c.r.IntN(len(c.names)-1) {
-			c.at(c.moment(calm), func() { c.stop(c.some()) })
+			c.at(c.moment(calm), func() { c.stop(c.randomNode()) })
 		}
 		spent := map[string][]time.Time{}
 		c.applied = func(a *core.Action) {
-			if drives(a.Add) && !drives(c.nodes[a.Node].Taints) {
+			if evictsPods(a.Add) && !evictsPods(c.nodes[a.Node].Taints) {
 				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
 				c.compareWithRate(zone, spent[zone], nil)
@@ -159,19 +159,19 @@ func TestNoFailoverCostsAToken(t *testing.T) {
 	})
 }
 
-func TestATakeoverLengthensNoDeadline(t *testing.T) {
-	inWorlds(t, []core.Policy{taintMode(), mixedMode()}, all, func(c *chaos) {
+func TestFleet_TakeoverExtendsNoDeadline(t *testing.T) {
+	inRandomClusters(t, []core.Policy{taintMode(), mixedMode()}, all, func(c *chaos) {
 		for range 3 {
 			c.at(c.moment(all), func() {
 				c.settle()
 				c.restarts = append(c.restarts, c.now)
 				before := c.timers()
 				c.restart()
-				evicted := c.carryOutLater()
+				evicted := c.executeLater()
 				for uid, was := range before {
 					is, ok := c.fleet.Timer(uid)
-					if p := c.pods[uid]; p != nil && c.stillDriven(p) && (!ok && !evicted[uid] || is.After(was)) {
-						c.complain("%s was to go at %v, now at %v (%v)", uid, was.Sub(start), is.Sub(start), ok)
+					if p := c.pods[uid]; p != nil && c.stillEvicted(p) && (!ok && !evicted[uid] || is.After(was)) {
+						c.errorf("%s: the deadline moved from %v to %v (%v)", uid, was.Sub(start), is.Sub(start), ok)
 					}
 				}
 			})
@@ -179,8 +179,8 @@ func TestATakeoverLengthensNoDeadline(t *testing.T) {
 	})
 }
 
-// stillDriven reports whether the API's objects require the eviction of the pod.
-func (c *chaos) stillDriven(p *model.Pod) bool {
+// stillEvicted reports whether the API's objects require the eviction of the pod.
+func (c *chaos) stillEvicted(p *model.Pod) bool {
 	n := c.nodes[p.Node]
 	if n == nil || n.Conditions[model.Ready].Status == model.True || c.allFull(c.nodes) {
 		return false
@@ -199,8 +199,8 @@ func (c *chaos) timers() map[string]time.Time {
 	return timers
 }
 
-// carryOutLater lets the fleet decide and returns the evicted pods before anything is written.
-func (c *chaos) carryOutLater() map[string]bool {
+// executeLater lets the fleet decide and returns the evicted pods before anything is written.
+func (c *chaos) executeLater() map[string]bool {
 	actions, evicted := c.fleet.Act(c.now), map[string]bool{}
 	for i := range actions {
 		if actions[i].Kind == core.Evict {
@@ -209,21 +209,21 @@ func (c *chaos) carryOutLater() map[string]bool {
 	}
 	c.at(c.now.Sub(start), func() {
 		for i := range actions {
-			c.carryOut(&actions[i])
+			c.execute(&actions[i])
 		}
 	})
 	return evicted
 }
 
-func TestUnknownComesSoonAfterATakeover(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+func TestFleet_MarksUnknownSoonAfterTakeover(t *testing.T) {
+	inRandomClusters(t, modes, all, func(c *chaos) {
 		c.restarted = func() {
-			taken, overdue, reign := c.now, c.overdue(), c.reign
+			taken, overdue, term := c.now, c.overdue(), c.term
 			c.at(taken.Add(c.policy.Health.Renewal).Sub(start), func() {
 				c.settle()
 				for name, uid := range overdue {
-					if n := c.nodes[name]; reign == c.reign && n != nil && n.UID == uid && c.heard[name].Before(taken) && c.said[name].Before(taken) {
-						c.complain("%s looked dead at %v and is not Unknown", name, taken.Sub(start))
+					if n := c.nodes[name]; term == c.term && n != nil && n.UID == uid && c.renewed[name].Before(taken) && c.markedUnknown[name].Before(taken) {
+						c.errorf("%s had no heartbeat at %v, but is not Unknown", name, taken.Sub(start))
 					}
 				}
 			})
@@ -231,7 +231,7 @@ func TestUnknownComesSoonAfterATakeover(t *testing.T) {
 	})
 }
 
-// overdue returns the nodes, with their UIDs, that appear dead and are not Unknown yet.
+// overdue returns the nodes, with their UIDs, without heartbeats that are not Unknown yet.
 func (c *chaos) overdue() map[string]string {
 	nodes := map[string]string{}
 	for name, n := range c.nodes {
@@ -246,15 +246,15 @@ func (c *chaos) overdue() map[string]string {
 	return nodes
 }
 
-func TestNobodyIsEvictedForDeadNodesWhileAllZonesAreFull(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+func TestFleet_EvictsNoPodDuringFullDisruption(t *testing.T) {
+	inRandomClusters(t, modes, all, func(c *chaos) {
 		c.check = func(a *core.Action) {
 			if a.Kind != core.Evict || !c.allFull(c.seen) {
 				return
 			}
-			byUser := slices.DeleteFunc(slices.Clone(c.seen[a.Node].Taints), func(t model.Taint) bool { return drives([]model.Taint{t}) })
+			byUser := slices.DeleteFunc(slices.Clone(c.seen[a.Node].Taints), func(t model.Taint) bool { return evictsPods([]model.Taint{t}) })
 			if at, ok := evictions.Deadline(a.Pod, byUser); a.Why == core.NodeLost || !ok || at.After(c.now) {
-				c.complain("%s is evicted while every zone is fully disrupted", a.Pod.UID)
+				c.errorf("%s was evicted while every zone was fully disrupted", a.Pod.UID)
 			}
 		}
 	})
@@ -274,34 +274,34 @@ func (c *chaos) allFull(nodes map[string]*model.Node) bool {
 	return counted
 }
 
-func TestNextIsNeverTooLate(t *testing.T) {
-	inWorlds(t, append(modes, cleaning()), all, func(c *chaos) {
-		c.remains(all)
-		c.apart = func(from, to time.Time) {
+func TestNext_NeverTooLate(t *testing.T) {
+	inRandomClusters(t, append(modes, podGCMode()), all, func(c *chaos) {
+		c.addEvictedPods(all)
+		c.beforeAdvance = func(from, to time.Time) {
 			probe := from.Add(time.Duration(1 + c.r.Int64N(int64(to.Sub(from)))))
 			if !probe.Before(to) {
 				return
 			}
 			if actions := c.fleet.Act(probe); len(actions) > 0 {
-				c.complain("Next said %v, but there is something to do at %v: %v %s", to.Sub(start), probe.Sub(start), actions[0].Kind, actions[0].Node)
+				c.errorf("Next returned %v, but Act returned an action at %v: %v %s", to.Sub(start), probe.Sub(start), actions[0].Kind, actions[0].Node)
 			}
 			c.now = probe
 		}
 	})
 }
 
-func TestTheSameInputGivesTheSameActions(t *testing.T) {
+func TestFleet_IsDeterministic(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(worlds / 4) {
+	for seed := range uint64(clusters / 4) {
 		p := modes[seed%uint64(len(modes))]
 		p.EvictedPodTTL = minute
 		one, other := newChaos(t, seed, p, all), newChaos(t, seed, p, all)
-		one.remains(all)
-		other.remains(all)
+		one.addEvictedPods(all)
+		other.addEvictedPods(all)
 		one.run(all.length)
 		other.run(all.length)
 		if !slices.Equal(one.lines, other.lines) {
-			t.Fatalf("seed %d: two runs differ", seed)
+			t.Fatalf("seed %d: the actions of two runs differ", seed)
 		}
 	}
 }

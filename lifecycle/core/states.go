@@ -25,11 +25,11 @@ const (
 	stateSuspected
 	// stateUnreachable: the loss is confirmed. The node counts as Unknown.
 	stateUnreachable
-	// stateRecovering: heartbeats resumed (as in all states from here on), and the node counts as Unknown until it
-	// reports its condition Ready itself.
+	// stateRecovering: heartbeats resumed, and the node counts as Unknown until it reports its
+	// condition Ready itself. In this state and all later ones heartbeats resumed at least once.
 	stateRecovering
 	// stateRelapsed: heartbeats are missing again before that report. The earlier
-	// confirmation keeps the node Unknown, but evicts no pod.
+	// confirmation still makes the node Unknown, but evicts no pod.
 	stateRelapsed
 	// stateResumed: heartbeats resumed, and nothing is believed about the node but what
 	// its object shows. It ends when the node is ready.
@@ -59,6 +59,8 @@ var healthEventNames = [...]string{"missed", "confirmed", "received", "reported"
 
 func (e healthEvent) String() string { return healthEventNames[e] }
 
+// healthTable has one transition that is not evident: a node that reports Ready while its
+// heartbeats are missing is suspected anew, since its lease was not renewed.
 var healthTable = transitions[healthState, healthEvent]{
 	stateHealthy:        {heartbeatsMissed: stateSuspected},
 	stateSuspected:      {lossConfirmed: stateUnreachable, heartbeatReceived: stateResumed},
@@ -83,8 +85,8 @@ func (s healthState) lost() bool {
 	return s == stateUnreachable || s == stateRecovering || s == stateRelapsed
 }
 
-// resumed reports whether a heartbeat ended a silence after which the node was neither
-// ready nor confirmed to be lost since.
+// resumed reports whether a heartbeat ended a silence, and the node was neither ready nor
+// confirmed to be lost since.
 func (s healthState) resumed() bool { return s >= stateRecovering }
 
 // queueState is how far the eviction of a node's pods is, where the rate of its zone

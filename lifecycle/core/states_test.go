@@ -20,7 +20,7 @@ func compareTable[S, E interface {
 			to := from
 			if !table.move(&to, e) {
 				if to != from {
-					t.Errorf("%v %v: no move, but the state became %v", from, e, to)
+					t.Errorf("%v %v: no transition, but the state became %v", from, e, to)
 				}
 				continue
 			}
@@ -31,7 +31,7 @@ func compareTable[S, E interface {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("the table has\n%q\nin place of\n%q", got, want)
+		t.Errorf("the table has\n%q\nwant\n%q", got, want)
 	}
 	if len(reached) != states {
 		t.Errorf("%d of %d states can be reached", len(reached), states)

@@ -6,16 +6,16 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-func TestDeadNode(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("web", "a", usual(300)...)
-	w.pod("bare", "a")
-	w.pod("forever", "a", usual(-1)...)
-	w.at(60*second, func() { w.stop("a") })
-	w.run(600 * second)
-	w.expect("condition taint pod-not-ready evict cancel zone",
+func TestFleet_TaintsAndEvictsUnreachableNode(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("web", "a", defaultTolerations(300)...)
+	h.pod("bare", "a")
+	h.pod("forever", "a", defaultTolerations(-1)...)
+	h.at(60*second, func() { h.stop("a") })
+	h.run(600 * second)
+	h.expect("condition taint pod-not-ready evict cancel zone",
 		"0 zone r/z Normal 0.1",
 		"90 condition a Ready NodeStatusUnknown",
 		"90 condition a MemoryPressure NodeStatusUnknown",
@@ -30,15 +30,15 @@ func TestDeadNode(t *testing.T) {
 		"390 evict a web taint")
 }
 
-func TestDeadNodeReturns(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("web", "a", usual(300)...)
-	w.at(60*second, func() { w.stop("a") })
-	w.at(200*second, func() { w.resume("a") })
-	w.run(600 * second)
-	w.expect("taint evict cancel",
+func TestFleet_UntaintsReturningNode(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("web", "a", defaultTolerations(300)...)
+	h.at(60*second, func() { h.stop("a") })
+	h.at(200*second, func() { h.resume("a") })
+	h.run(600 * second)
+	h.expect("taint evict cancel",
 		"90 taint a +unreachable:NoSchedule",
 		"90 taint a +unreachable:NoExecute",
 		"200 taint a -unreachable:NoSchedule",
@@ -46,15 +46,15 @@ func TestDeadNodeReturns(t *testing.T) {
 		"200 cancel a web")
 }
 
-func TestNotReadyThenSilent(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("web", "a", usual(300)...)
-	w.at(30*second, func() { w.ready("a", model.False) })
-	w.at(60*second, func() { w.stop("a") })
-	w.run(600 * second)
-	w.expect("taint evict cancel",
+func TestTaint_SwapsNotReadyForUnreachable(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("web", "a", defaultTolerations(300)...)
+	h.at(30*second, func() { h.ready("a", model.False) })
+	h.at(60*second, func() { h.stop("a") })
+	h.run(600 * second)
+	h.expect("taint evict cancel",
 		"30 taint a +not-ready:NoSchedule",
 		"30 taint a +not-ready:NoExecute",
 		"90 taint a +unreachable:NoSchedule",
@@ -64,15 +64,15 @@ func TestNotReadyThenSilent(t *testing.T) {
 		"330 evict a web taint")
 }
 
-// TestASwapInTheInstantOfAnEviction checks that taints are decided before evictions: in the
-// instant of a swap the new taint counts.
-func TestASwapInTheInstantOfAnEviction(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("p", "a", bears(model.KeyNotReady, 60), bears(model.KeyUnreachable, -1))
-	w.at(30*second, func() { w.ready("a", model.False) })
-	w.at(60*second, func() { w.stop("a") })
-	w.run(600 * second)
-	w.expect("evict cancel", "90 cancel a p")
+// TestAct_DecidesTaintsBeforeEvictions checks that taints are decided before evictions: the new
+// taint counts at once.
+func TestAct_DecidesTaintsBeforeEvictions(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("p", "a", tolerates(model.KeyNotReady, 60), tolerates(model.KeyUnreachable, -1))
+	h.at(30*second, func() { h.ready("a", model.False) })
+	h.at(60*second, func() { h.stop("a") })
+	h.run(600 * second)
+	h.expect("evict cancel", "90 cancel a p")
 }

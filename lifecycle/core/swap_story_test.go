@@ -7,21 +7,23 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// aSwap is a node that changes from False to Unknown and back, with pods that tolerate one of
+// newSwap creates a node that changes from False to Unknown and back. Its pods tolerate one of
 // the two taints without limit.
-func aSwap(w *world) {
-	w.node("a")
-	w.node("b")
-	w.pod("unready-ok", "a", bears(model.KeyNotReady, -1), bears(model.KeyUnreachable, 30))
-	w.pod("unreachable-ok", "a", bears(model.KeyUnreachable, -1), bears(model.KeyNotReady, 70))
-	w.pod("both", "a", bears(model.KeyNotReady, 200), bears(model.KeyUnreachable, 100))
-	w.pod("everything-but", "a", bears(model.KeyUnreachable, 35), bears("", -1))
-	w.pod("updated", "a", usual(300)...)
-	w.at(10*second, func() { w.ready("a", model.False) })
-	w.at(60*second, func() { w.ready("a", model.Unknown) })
-	w.at(65*second, func() { w.bear("updated", bears(model.KeyNotReady, -1), bears(model.KeyUnreachable, 20)) })
-	w.at(70*second, func() { w.pod("late", "a", bears(model.KeyNotReady, -1), bears(model.KeyUnreachable, 28)) })
-	w.at(100*second, func() { w.ready("a", model.False) })
+func newSwap(h *harness) {
+	h.node("a")
+	h.node("b")
+	h.pod("unready-ok", "a", tolerates(model.KeyNotReady, -1), tolerates(model.KeyUnreachable, 30))
+	h.pod("unreachable-ok", "a", tolerates(model.KeyUnreachable, -1), tolerates(model.KeyNotReady, 70))
+	h.pod("both", "a", tolerates(model.KeyNotReady, 200), tolerates(model.KeyUnreachable, 100))
+	h.pod("everything-but", "a", tolerates(model.KeyUnreachable, 35), tolerates("", -1))
+	h.pod("updated", "a", defaultTolerations(300)...)
+	h.at(10*second, func() { h.ready("a", model.False) })
+	h.at(60*second, func() { h.ready("a", model.Unknown) })
+	h.at(65*second, func() {
+		h.setTolerations("updated", tolerates(model.KeyNotReady, -1), tolerates(model.KeyUnreachable, 20))
+	})
+	h.at(70*second, func() { h.pod("late", "a", tolerates(model.KeyNotReady, -1), tolerates(model.KeyUnreachable, 28)) })
+	h.at(100*second, func() { h.ready("a", model.False) })
 }
 
 var evictedBySwap = []string{
@@ -29,88 +31,88 @@ var evictedBySwap = []string{
 	"170 evict a unreachable-ok taint", "210 evict a both taint",
 }
 
-func TestSwap_TimersRunFromTheTransition(t *testing.T) {
-	w := newWorld(t, taintMode())
-	aSwap(w)
-	w.run(300 * second)
-	w.expect("evict", evictedBySwap...)
-	w.expect("cancel", "60 cancel a unreachable-ok")
+func TestSwap_TimersRunFromTransition(t *testing.T) {
+	h := newHarness(t, taintMode())
+	newSwap(h)
+	h.run(300 * second)
+	h.expect("evict", evictedBySwap...)
+	h.expect("cancel", "60 cancel a unreachable-ok")
 }
 
-// TestSwap_AFailoverMovesNoTimer checks that a failover at any time leaves the deadlines of all
+// TestSwap_FailoverMovesNoTimer checks that a failover at any time leaves the deadlines of all
 // pods unchanged.
-func TestSwap_AFailoverMovesNoTimer(t *testing.T) {
+func TestSwap_FailoverMovesNoTimer(t *testing.T) {
 	for at := time.Duration(0); at < 220*second; at += 2*second + 500*time.Millisecond {
-		w := newWorld(t, taintMode())
-		aSwap(w)
-		w.at(at, w.restart)
-		w.run(300 * second)
-		w.expect("evict", evictedBySwap...)
+		h := newHarness(t, taintMode())
+		newSwap(h)
+		h.at(at, h.restart)
+		h.run(300 * second)
+		h.expect("evict", evictedBySwap...)
 		if t.Failed() {
-			t.Fatalf("with a failover at %s", at)
+			t.Fatalf("failover at %s", at)
 		}
 	}
 }
 
-// TestSwap_AClockThatIsAheadCountsFromWhenItWasSeen checks that a node's clock ahead of ours
+// TestSwap_FutureTransitionCountsFromObservation checks that a node's clock ahead of ours
 // moves no timer: the transition counts from its observation.
-func TestSwap_AClockThatIsAheadCountsFromWhenItWasSeen(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.beats["a"].skew = time.Hour
-	w.pod("p", "a", bears(model.KeyUnreachable, -1), bears(model.KeyNotReady, 70))
-	w.at(10*second, func() { w.ready("a", model.Unknown) })
-	w.at(60*second, func() { w.ready("a", model.False) })
-	w.run(300 * second)
-	w.expect("evict", "130 evict a p taint")
+func TestSwap_FutureTransitionCountsFromObservation(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.kubelets["a"].skew = time.Hour
+	h.pod("p", "a", tolerates(model.KeyUnreachable, -1), tolerates(model.KeyNotReady, 70))
+	h.at(10*second, func() { h.ready("a", model.Unknown) })
+	h.at(60*second, func() { h.ready("a", model.False) })
+	h.run(300 * second)
+	h.expect("evict", "130 evict a p taint")
 }
 
-func TestMark_WhateverReadyWasBefore(t *testing.T) {
+func TestMarkNotReady_OnlyForUnknownBySilence(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		node func(*world)
+		node func(*harness)
 		want []string
 	}{
-		{"it was True", func(w *world) { w.node("a"); w.at(5*second, func() { w.stop("a") }) },
+		{"True, then silent", func(h *harness) { h.node("a"); h.at(5*second, func() { h.stop("a") }) },
 			[]string{"40 pod-not-ready a p"}},
-		{"it was False", func(w *world) {
-			w.node("a")
-			w.at(5*second, func() { w.ready("a", model.False) })
-			w.at(20*second, func() { w.stop("a") })
+		{"False, then silent", func(h *harness) {
+			h.node("a")
+			h.at(5*second, func() { h.ready("a", model.False) })
+			h.at(20*second, func() { h.stop("a") })
 		}, []string{"50 pod-not-ready a p"}},
-		{"it was never there", func(w *world) { w.silentFromBirth("a") }, []string{"60 pod-not-ready a p"}},
-		{"it reports Unknown itself", func(w *world) { w.node("a"); w.at(5*second, func() { w.ready("a", model.Unknown) }) }, nil},
-		{"and is silent then", func(w *world) {
-			w.node("a")
-			w.at(5*second, func() { w.ready("a", model.Unknown) })
-			w.at(15*second, func() { w.stop("a") })
+		{"never reported", func(h *harness) { h.neverReporting("a") }, []string{"60 pod-not-ready a p"}},
+		{"Unknown reported by the node", func(h *harness) { h.node("a"); h.at(5*second, func() { h.ready("a", model.Unknown) }) }, nil},
+		{"Unknown reported by the node, then silent", func(h *harness) {
+			h.node("a")
+			h.at(5*second, func() { h.ready("a", model.Unknown) })
+			h.at(15*second, func() { h.stop("a") })
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, failover := range []time.Duration{0, 25 * second, 80 * second} {
-				w := newWorld(t, taintMode())
-				c.node(w)
-				w.node("b")
-				w.pod("p", "a", usual(-1)...)
+				h := newHarness(t, taintMode())
+				c.node(h)
+				h.node("b")
+				h.pod("p", "a", defaultTolerations(-1)...)
 				if failover > 0 {
-					w.at(failover, w.restart)
+					h.at(failover, h.restart)
 				}
-				w.run(200 * second)
-				w.expect("pod-not-ready", c.want...)
+				h.run(200 * second)
+				h.expect("pod-not-ready", c.want...)
 			}
 		})
 	}
 }
 
-func TestMark_BoundToANodeThatReportsUnknown(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("before", "a", usual(-1)...)
-	w.at(5*second, func() { w.ready("a", model.Unknown) })
-	w.at(10*second, func() { w.pod("after", "a", usual(-1)...) })
-	w.at(20*second, w.restart)
-	w.run(100 * second)
-	w.expect("pod-not-ready", "10 pod-not-ready a after")
+func TestMarkNotReady_MarksPodBoundAfterReportedUnknown(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("before", "a", defaultTolerations(-1)...)
+	h.at(5*second, func() { h.ready("a", model.Unknown) })
+	h.at(10*second, func() { h.pod("after", "a", defaultTolerations(-1)...) })
+	h.at(20*second, h.restart)
+	h.run(100 * second)
+	h.expect("pod-not-ready", "10 pod-not-ready a after")
 }

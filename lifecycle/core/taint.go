@@ -70,7 +70,7 @@ func (f *Fleet) changeTaints(node *nodeState, out []Action) []Action {
 		return out
 	}
 	change := taints.Scheduling(node.view, f.now)
-	if why, _ := f.sparedBy(node); why == HeartbeatResumed {
+	if why, _ := f.markingBlockedBy(node); why == HeartbeatResumed {
 		change.Add = slices.DeleteFunc(change.Add, func(t model.Taint) bool { return t.Key == model.KeyUnreachable })
 	}
 	labels := taints.Labels(&node.view.Labels)
@@ -104,7 +104,7 @@ func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends b
 	case node.ready() == model.True:
 		return f.untaint(node), false
 	case node.hasNoExecute():
-		if why, _ := f.sparedBy(node); why == NotBlocked {
+		if why, _ := f.markingBlockedBy(node); why == NotBlocked {
 			change = taints.Execution(node.view, want, f.now)
 		}
 		return change, false

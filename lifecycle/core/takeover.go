@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// takeover holds what a new leader has to infer about the former one, since the API
+// takeover stores what a new leader has to infer about the former one, since the API
 // does not store it.
 type takeover struct {
 	predecessorAlive time.Time // the former leader was certainly running then; zero: not known
@@ -37,7 +37,7 @@ func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	for _, node := range f.nodes {
 		node.resetForTerm()
 		f.touch(node)
-		if node.object != nil && f.heartbeats.IsSilent(node.name) {
+		if node.object != nil && f.heartbeats.IsExpired(node.name) {
 			f.suspect(node)
 		}
 	}
@@ -51,6 +51,7 @@ func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 func (f *Fleet) StopLeading(now time.Time) {
 	f.now, f.leading = now, false
 	f.resetDecisions()
+	f.endDryRun(now)
 }
 
 // resetForTerm discards what an earlier term decided about a node, but not the writes

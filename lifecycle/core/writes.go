@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"time"
 )
 
@@ -18,11 +19,8 @@ type write struct {
 	freshKey string
 }
 
-// Bounds of the backoff of failed writes, which doubles.
-const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
+// writeBackoff is the delay after a failed write.
+var writeBackoff = backoff.Bounds{Min: 100 * time.Millisecond, Max: 30 * time.Second}
 
 // deleteRetry is the time after a successful delete at which a pod without a deletionTimestamp
 // is deleted again.
@@ -39,7 +37,7 @@ func (w *write) finish(err error, now time.Time) {
 	fails, first := w.fails+1, w.first
 	*w = write{}
 	if err != nil && !errors.Is(err, ErrObsolete) {
-		w.fails, w.first, w.notBefore = fails, first, now.Add(min(minBackoff<<min(fails-1, 20), maxBackoff))
+		w.fails, w.first, w.notBefore = fails, first, now.Add(writeBackoff.After(fails))
 	}
 }
 
@@ -97,7 +95,7 @@ func (f *Fleet) finishNode(a *Action, err error) {
 	}
 	w.finish(err, f.now)
 	if err == nil {
-		node.addPendingWrite(a, f.now)
+		f.addPendingWrite(node, a)
 	}
 	f.touch(node)
 }

@@ -10,219 +10,219 @@ import (
 func without(n *model.Node)  { n.Conditions = [model.ConditionTypes]model.Condition{} }
 func excluded(n *model.Node) { n.Labels.Excluded = true }
 
-var statesOfZones = []struct {
-	name  string
-	story func(w *world)
-	want  []string
+var zoneScenarios = []struct {
+	name     string
+	scenario func(h *harness)
+	want     []string
 }{
-	{"nodes without labels are one zone", func(w *world) {
-		w.node("a", func(n *model.Node) { n.Labels = model.Labels{} })
-		w.node("b", func(n *model.Node) { n.Labels = model.Labels{} })
+	{"nodes without labels are one zone", func(h *harness) {
+		h.node("a", func(n *model.Node) { n.Labels = model.Labels{} })
+		h.node("b", func(n *model.Node) { n.Labels = model.Labels{} })
 	}, []string{"0 zone  Normal 0.1"}},
-	{"one of two that are down returns", func(w *world) {
-		w.node("a")
-		w.node("b")
-		w.at(0, func() { w.stop("a", "b") })
-		w.at(100*second, func() { w.resume("a") })
+	{"one of two lost nodes returns", func(h *harness) {
+		h.node("a")
+		h.node("b")
+		h.at(0, func() { h.stop("a", "b") })
+		h.at(100*second, func() { h.resume("a") })
 	}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0", "100 zone r/z Normal 0.1"}},
-	{"one of two zones that are down returns", func(w *world) {
-		w.node("a")
-		w.node("b", in("y"))
-		w.at(0, func() { w.stop("a", "b") })
-		w.at(100*second, func() { w.resume("b") })
+	{"one of two lost zones returns", func(h *harness) {
+		h.node("a")
+		h.node("b", in("y"))
+		h.at(0, func() { h.stop("a", "b") })
+		h.at(100*second, func() { h.resume("b") })
 	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "40 zone r/y FullDisruption 0", "40 zone r/z FullDisruption 0", "100 zone r/y Normal 0.1", "100 zone r/z FullDisruption 0.1"}},
-	{"nothing has reported, then one of four is ready", func(w *world) {
+	{"no reports, then one of four ready", func(h *harness) {
 		for i := range 4 {
-			w.silentFromBirth(fmt.Sprint("n", i))
+			h.neverReporting(fmt.Sprint("n", i))
 		}
-		w.at(30*second, func() { w.resume("n0") })
+		h.at(30*second, func() { h.resume("n0") })
 	}, []string{"0 zone r/z FullDisruption 0", "30 zone r/z PartialDisruption 0"}},
-	{"partially disrupted from the start on", func(w *world) {
-		w.node("up")
-		w.node("a", without)
-		w.node("b", without)
-		w.node("c", without)
+	{"partial disruption at startup", func(h *harness) {
+		h.node("up")
+		h.node("a", without)
+		h.node("b", without)
+		h.node("c", without)
 	}, []string{"0 zone r/z PartialDisruption 0"}},
-	{"a third of five fails", func(w *world) {
+	{"third of five fails", func(h *harness) {
 		for i := range 5 {
-			w.node(fmt.Sprint("n", i))
+			h.node(fmt.Sprint("n", i))
 		}
-		w.at(0, func() { w.stop("n0", "n1") })
-		w.at(51*second, func() { w.stop("n2") })
+		h.at(0, func() { h.stop("n0", "n1") })
+		h.at(51*second, func() { h.stop("n2") })
 	}, []string{"0 zone r/z Normal 0.1", "90 zone r/z PartialDisruption 0"}},
-	{"the last healthy one fails", func(w *world) {
-		w.node("a")
-		w.node("b")
-		w.node("elsewhere", in("y"))
-		w.at(0, func() { w.stop("a") })
-		w.at(51*second, func() { w.stop("b") })
+	{"last healthy node fails", func(h *harness) {
+		h.node("a")
+		h.node("b")
+		h.node("elsewhere", in("y"))
+		h.at(0, func() { h.stop("a") })
+		h.at(51*second, func() { h.stop("b") })
 	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "90 zone r/z FullDisruption 0.1"}},
-	{"both zones", func(w *world) {
-		w.node("a")
-		w.node("b", in("y"))
-		w.at(0, func() { w.stop("a") })
-		w.at(51*second, func() { w.stop("b") })
+	{"both zones fail", func(h *harness) {
+		h.node("a")
+		h.node("b", in("y"))
+		h.at(0, func() { h.stop("a") })
+		h.at(51*second, func() { h.stop("b") })
 	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0.1", "90 zone r/y FullDisruption 0", "90 zone r/z FullDisruption 0"}},
-	{"Ready was removed", func(w *world) {
-		w.node("a")
-		w.node("b", in("y"))
-		w.at(5*second, func() { w.change("a", func(n *model.Node) { n.Conditions[model.Ready] = model.Condition{} }) })
+	{"Ready removed", func(h *harness) {
+		h.node("a")
+		h.node("b", in("y"))
+		h.at(5*second, func() { h.change("a", func(n *model.Node) { n.Conditions[model.Ready] = model.Condition{} }) })
 	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "5 zone r/z FullDisruption 0.1"}},
-	{"the only healthy one does not count", func(w *world) {
-		w.node("a")
-		w.node("apart", excluded)
-		w.at(0, func() { w.stop("a") })
+	{"only healthy node excluded", func(h *harness) {
+		h.node("a")
+		h.node("apart", excluded)
+		h.at(0, func() { h.stop("a") })
 	}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0"}},
-	{"nobody counts", func(w *world) {
-		w.node("a", excluded)
-		w.at(0, func() { w.stop("a") })
+	{"all nodes excluded", func(h *harness) {
+		h.node("a", excluded)
+		h.at(0, func() { h.stop("a") })
 	}, []string{"0 zone r/z Normal 0.1"}},
-	{"a node changes zones", func(w *world) {
-		w.node("a")
-		w.node("b")
-		w.at(0, func() { w.stop("a") })
-		w.at(50*second, func() { w.change("b", in("y")) })
+	{"node changes zones", func(h *harness) {
+		h.node("a")
+		h.node("b")
+		h.at(0, func() { h.stop("a") })
+		h.at(50*second, func() { h.change("b", in("y")) })
 	}, []string{"0 zone r/z Normal 0.1", "50 zone r/y Normal 0.1", "50 zone r/z FullDisruption 0.1"}},
 }
 
-func TestStatesOfZones(t *testing.T) {
-	for _, c := range statesOfZones {
+func TestZone_ReportsStateAndRate(t *testing.T) {
+	for _, c := range zoneScenarios {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, taintMode())
-			c.story(w)
-			w.run(150 * second)
-			w.expect("zone", c.want...)
+			h := newHarness(t, taintMode())
+			c.scenario(h)
+			h.run(150 * second)
+			h.expect("zone", c.want...)
 		})
 	}
 }
 
-func TestANodeThatDoesNotCountLosesItsPodsToo(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a", func(n *model.Node) { n.Labels.Excluded = true })
-	w.node("b")
-	w.node("master-abc")
-	w.pod("web", "a", usual(60)...)
-	w.at(0, func() { w.stop("a", "master-abc") })
-	w.run(200 * second)
-	w.expect("taint evict",
+func TestTaint_IncludesExcludedNodes(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a", func(n *model.Node) { n.Labels.Excluded = true })
+	h.node("b")
+	h.node("master-abc")
+	h.pod("web", "a", defaultTolerations(60)...)
+	h.at(0, func() { h.stop("a", "master-abc") })
+	h.run(200 * second)
+	h.expect("taint evict",
 		"40 taint a +unreachable:NoSchedule", "40 taint a +unreachable:NoExecute", "40 taint master-abc +unreachable:NoSchedule",
 		"50 taint master-abc +unreachable:NoExecute", "100 evict a web taint")
 }
 
-func TestOldestDeathFirst(t *testing.T) {
-	w := newWorld(t, taintMode())
+func TestTaint_LongestUnreadyFirst(t *testing.T) {
+	h := newHarness(t, taintMode())
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		w.node(name)
+		h.node(name)
 	}
-	w.at(0, func() { w.stop("d") })
-	w.at(5*second, func() { w.ready("c", model.False) })
-	w.at(15*second, func() { w.stop("a") }) // dead at 50 s, like b
-	w.at(16*second, func() { w.stop("b") })
-	w.run(100 * second)
-	// c went first, at once; d is dead at 40 s. From 50 s on the zone is partially disrupted:
-	// no node is tainted then.
-	w.expect("taint", "5 taint c +not-ready:NoSchedule", "5 taint c +not-ready:NoExecute",
+	h.at(0, func() { h.stop("d") })
+	h.at(5*second, func() { h.ready("c", model.False) })
+	h.at(15*second, func() { h.stop("a") }) // unreachable at 50 s, like b
+	h.at(16*second, func() { h.stop("b") })
+	h.run(100 * second)
+	// c is tainted at once, d at 40 s. From 50 s on the zone is partially disrupted: no node is
+	// tainted NoExecute.
+	h.expect("taint", "5 taint c +not-ready:NoSchedule", "5 taint c +not-ready:NoExecute",
 		"40 taint d +unreachable:NoSchedule", "40 taint d +unreachable:NoExecute",
 		"50 taint a +unreachable:NoSchedule", "50 taint b +unreachable:NoSchedule")
 }
 
-func TestReturnedAndDeletedNodesCostNoToken(t *testing.T) {
-	w := newWorld(t, taintMode())
+func TestTaint_ReturnedAndDeletedNodesCostNoToken(t *testing.T) {
+	h := newHarness(t, taintMode())
 	for i := range 12 {
-		w.node(fmt.Sprintf("n%02d", i))
+		h.node(fmt.Sprintf("n%02d", i))
 	}
-	w.at(0, func() { w.stop("n00", "n01", "n02", "n03", "n04") })
-	w.at(55*second, func() { w.resume("n02") })
-	w.at(56*second, func() { w.deleteNode("n03") })
-	w.run(150 * second)
-	w.expectNoExecute("40 n00", "50 n01", "60 n04")
+	h.at(0, func() { h.stop("n00", "n01", "n02", "n03", "n04") })
+	h.at(55*second, func() { h.resume("n02") })
+	h.at(56*second, func() { h.deleteNode("n03") })
+	h.run(150 * second)
+	h.expectNoExecute("40 n00", "50 n01", "60 n04")
 }
 
-// TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken checks that nodes deleted before the
+// TestTaint_NodeDeletedBeforeWriteCostsNoToken checks that nodes deleted before the
 // first write to them cost no token.
-func TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken(t *testing.T) {
-	w := newWorld(t, taintMode())
+func TestTaint_NodeDeletedBeforeWriteCostsNoToken(t *testing.T) {
+	h := newHarness(t, taintMode())
 	for i := range 9 {
-		w.node(fmt.Sprintf("n%d", i))
+		h.node(fmt.Sprintf("n%d", i))
 	}
-	w.faults = func(a *fleetAction) fault {
+	h.faults = func(a *fleetAction) fault {
 		if a.Node == "n0" && a.Kind == taintKind {
 			return fault{carried: 3 * second}
 		}
 		return fault{}
 	}
-	w.at(0, func() { w.stop("n0", "n1", "n2") })
-	w.at(41*second, func() { w.deleteNode("n0") })
-	w.run(100 * second)
-	w.expectNoExecute("40 n0", "43 n1", "53 n2")
+	h.at(0, func() { h.stop("n0", "n1", "n2") })
+	h.at(41*second, func() { h.deleteNode("n0") })
+	h.run(100 * second)
+	h.expectNoExecute("40 n0", "43 n1", "53 n2")
 }
 
 // expectNoExecute compares the NoExecute taints with their times.
-func (w *world) expectNoExecute(want ...string) {
-	w.tb.Helper()
+func (h *harness) expectNoExecute(want ...string) {
+	h.tb.Helper()
 	var got []string
-	for _, l := range w.of("taint") {
+	for _, l := range h.of("taint") {
 		var at, node, what string
 		if _, err := fmt.Sscanf(l, "%s taint %s %s", &at, &node, &what); err == nil && (what == "+unreachable:NoExecute" || what == "+not-ready:NoExecute") {
 			got = append(got, at+" "+node)
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		w.tb.Errorf("tainted NoExecute: %v instead of %v", got, want)
+		h.tb.Errorf("NoExecute taints: got %v, want %v", got, want)
 	}
 }
 
-func TestATokenIsSpentOnlyOnATaintThatIsWritten(t *testing.T) {
-	w := newWorld(t, taintMode())
+func TestTaint_FailedWriteReturnsToken(t *testing.T) {
+	h := newHarness(t, taintMode())
 	for i := range 9 {
-		w.node(fmt.Sprintf("n%d", i))
+		h.node(fmt.Sprintf("n%d", i))
 	}
-	w.at(0, func() { w.stop("n0", "n1", "n2") })
+	h.at(0, func() { h.stop("n0", "n1", "n2") })
 	refused := 0
-	w.faults = func(a *fleetAction) fault {
+	h.faults = func(a *fleetAction) fault {
 		if a.Kind == taintKind && a.Node == "n0" && refused < 3 {
 			refused++
 			return fault{err: errFault}
 		}
 		return fault{}
 	}
-	w.run(100 * second)
-	// n1 gets the token that n0 could not use; n0, of the same age, goes before n2.
-	w.expectNoExecute("40 n0", "40 n1", "50 n0", "60 n2")
+	h.run(100 * second)
+	// n1 gets the token that n0 could not use; n0, of the same age, precedes n2.
+	h.expectNoExecute("40 n0", "40 n1", "50 n0", "60 n2")
 }
 
-func TestASmallZoneStopsAndResumes(t *testing.T) {
+func TestTaint_SmallZoneStopsAndResumes(t *testing.T) {
 	for _, rate := range []float64{0.1, 1} {
 		p := taintMode()
 		p.Zones.Rate = rate
-		w := newWorld(t, p)
+		h := newHarness(t, p)
 		for i := range 5 {
-			w.node(fmt.Sprintf("a%d", i))
+			h.node(fmt.Sprintf("a%d", i))
 		}
-		w.node("b", in("y"))
-		w.at(60*second, func() { w.stop("a0", "a1", "a2") })
-		w.at(900*second, func() { w.resume("a2") })
-		w.run(1000 * second)
+		h.node("b", in("y"))
+		h.at(60*second, func() { h.stop("a0", "a1", "a2") })
+		h.at(900*second, func() { h.resume("a2") })
+		h.run(1000 * second)
 		one := 900 + 1/rate
-		w.expectNoExecute(fmt.Sprint(one, " a0"), fmt.Sprint(one+1/rate, " a1"))
+		h.expectNoExecute(fmt.Sprint(one, " a0"), fmt.Sprint(one+1/rate, " a1"))
 	}
 }
 
-func TestAllZonesFull(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b", in("y"))
-	w.node("c", in("y"))
+func TestFullDisruption_RemovesTaintsAndCancelsEvictions(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b", in("y"))
+	h.node("c", in("y"))
 	for _, n := range []string{"a", "b", "c"} {
-		w.pod("on-"+n, n, usual(300)...)
+		h.pod("on-"+n, n, defaultTolerations(300)...)
 	}
-	w.pod("bothered", "a", append(usual(300), bears("user", 100))...)
-	w.at(0, func() { w.stop("a", "b") })
-	w.at(60*second, func() { w.stop("c") })
-	w.at(150*second, func() { w.taint("a", "user") })
-	w.at(500*second, func() { w.resume("c") })
-	w.run(900 * second)
-	w.expect("taint evict cancel zone",
+	h.pod("bothered", "a", append(defaultTolerations(300), tolerates("user", 100))...)
+	h.at(0, func() { h.stop("a", "b") })
+	h.at(60*second, func() { h.stop("c") })
+	h.at(150*second, func() { h.taint("a", "user") })
+	h.at(500*second, func() { h.resume("c") })
+	h.run(900 * second)
+	h.expect("taint evict cancel zone",
 		"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1",
 		"40 zone r/z FullDisruption 0.1",
 		"40 taint a +unreachable:NoSchedule", "40 taint a +unreachable:NoExecute",
@@ -238,59 +238,59 @@ func TestAllZonesFull(t *testing.T) {
 		"810 evict b on-b taint")
 }
 
-func TestAllFullEvictsNobodyThoughTaintsCannotBeRemoved(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.pod("p", "a", usual(100)...)
-	w.at(5*second, func() { w.stop("a") })
-	w.at(65*second, func() { w.stop("b") })
-	w.at(70*second, func() { w.faults = func(*fleetAction) fault { return fault{err: errFault} } })
-	w.run(300 * second)
-	w.expect("evict cancel", "100 cancel a p")
+func TestFullDisruption_CancelsDespiteFailedUntaints(t *testing.T) {
+	h := newHarness(t, taintMode())
+	h.node("a")
+	h.node("b")
+	h.pod("p", "a", defaultTolerations(100)...)
+	h.at(5*second, func() { h.stop("a") })
+	h.at(65*second, func() { h.stop("b") })
+	h.at(70*second, func() { h.faults = func(*fleetAction) fault { return fault{err: errFault} } })
+	h.run(300 * second)
+	h.expect("evict cancel", "100 cancel a p")
 }
 
-func TestANodeThatIsHeardAgainLosesItsTurn(t *testing.T) {
-	for name, p := range map[string]func(w *world){
-		"its lease alone": func(w *world) {
-			w.beats["b"].lease = true
-			w.renewLease("b", w.beats["b"].life)
+func TestHeartbeat_RemovesNodeFromQueue(t *testing.T) {
+	for name, p := range map[string]func(h *harness){
+		"lease renewed from now on": func(h *harness) {
+			h.kubelets["b"].lease = true
+			h.renewLease("b", h.kubelets["b"].generation)
 		},
-		"for a moment": func(w *world) { w.fleet.Renewed("b", w.now, w.now, w.now) },
+		"single renewal": func(h *harness) { h.fleet.Renewed("b", h.now, h.now, h.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, taintMode())
+			h := newHarness(t, taintMode())
 			for _, n := range []string{"a", "b", "c", "d", "e"} {
-				w.node(n)
+				h.node(n)
 			}
-			w.at(5*second, func() { w.stop("a", "b") })
-			w.at(45*second, func() { p(w) })
-			w.run(80 * second)
-			w.expectNoExecute("40 a")
-			w.run(100 * second)
-			if lone := name == "for a moment"; lone {
-				w.expectNoExecute("40 a", "85 b")
+			h.at(5*second, func() { h.stop("a", "b") })
+			h.at(45*second, func() { p(h) })
+			h.run(80 * second)
+			h.expectNoExecute("40 a")
+			h.run(100 * second)
+			if lone := name == "single renewal"; lone {
+				h.expectNoExecute("40 a", "85 b")
 			} else {
-				w.expectNoExecute("40 a")
+				h.expectNoExecute("40 a")
 			}
 		})
 	}
 }
 
-func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
-	w := newWorld(t, taintMode())
+func TestTaint_LargeZoneUsesSecondaryRate(t *testing.T) {
+	h := newHarness(t, taintMode())
 	for i := range 2500 {
-		w.node(fmt.Sprintf("n%04d", i), in(fmt.Sprint("z", i%2)))
+		h.node(fmt.Sprintf("n%04d", i), in(fmt.Sprint("z", i%2)))
 	}
-	w.at(5*second, func() {
+	h.at(5*second, func() {
 		for i := 0; i < 2000; i += 2 {
-			w.stop(fmt.Sprintf("n%04d", i))
+			h.stop(fmt.Sprintf("n%04d", i))
 		}
 	})
-	w.run(145 * second)
+	h.run(145 * second)
 	// 1000 of 1250: partially disrupted and large, 0.01 nodes a second.
-	w.expectNoExecute("40 n0000", "140 n0002")
-	if n := len(w.of("condition")); n != 4*1000 {
-		t.Errorf("%d conditions were written", n)
+	h.expectNoExecute("40 n0000", "140 n0002")
+	if n := len(h.of("condition")); n != 4*1000 {
+		t.Errorf("got %d conditions, want 4000", n)
 	}
 }

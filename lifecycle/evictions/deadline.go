@@ -6,9 +6,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// longest is the maximum toleration in seconds, a hundred years; longer ones are unlimited. It is
+// maxTolerationSeconds is a hundred years. Longer tolerations are unlimited. It is
 // well below an overflow of durations in nanoseconds.
-const longest = 100 * 365 * 24 * 60 * 60
+const maxTolerationSeconds = 100 * 365 * 24 * 60 * 60
 
 // Deadline returns the time at which the pod has to leave a node with these taints. If it stays,
 // ok is false. Taints with effects other than NoExecute are ignored, so that all taints of the
@@ -29,42 +29,42 @@ func Deadline(p *model.Pod, taints []model.Taint) (at time.Time, ok bool) {
 		if taint.Effect != model.NoExecute {
 			continue
 		}
-		borne, bounded := Patience(p, taint)
+		tolerated, bounded := TolerationTime(p, taint)
 		if !bounded {
 			continue
 		}
-		if until := beginning(p, taint, borne).Add(borne); !ok || until.Before(at) {
+		if until := startOf(p, taint, tolerated).Add(tolerated); !ok || until.Before(at) {
 			at, ok = until, true
 		}
 	}
 	return at, ok
 }
 
-// beginning returns the start of the time for which the pod tolerates the taint. For a pod
+// startOf returns the start of the time for which the pod tolerates the taint. For a pod
 // without a matching toleration, the creation of the pod does not count.
-func beginning(p *model.Pod, taint *model.Taint, borne time.Duration) time.Time {
+func startOf(p *model.Pod, taint *model.Taint, tolerated time.Duration) time.Time {
 	since := taint.Added
 	if taint.Swapped.After(since) {
 		replaced := model.Taint{Key: model.Opposite(taint.Key), Effect: model.NoExecute}
-		if _, bounded := Patience(p, &replaced); !bounded {
+		if _, bounded := TolerationTime(p, &replaced); !bounded {
 			since = taint.Swapped
 		}
 	}
-	if borne > 0 && since.Before(p.Created) {
+	if tolerated > 0 && since.Before(p.Created) {
 		since = p.Created
 	}
 	return since
 }
 
-// Patience returns how long the pod tolerates the taint: by its first matching toleration, or not
+// TolerationTime returns how long the pod tolerates the taint: by its first matching toleration, or not
 // at all without one. If the toleration is unlimited, bounded is false.
-func Patience(p *model.Pod, taint *model.Taint) (borne time.Duration, bounded bool) {
+func TolerationTime(p *model.Pod, taint *model.Taint) (tolerated time.Duration, bounded bool) {
 	for i := range p.Tolerations {
 		t := &p.Tolerations[i]
 		if !t.Tolerates(taint) {
 			continue
 		}
-		if !t.Bounded || t.Seconds > longest {
+		if !t.Bounded || t.Seconds > maxTolerationSeconds {
 			return 0, false
 		}
 		return time.Duration(max(0, t.Seconds)) * time.Second, true

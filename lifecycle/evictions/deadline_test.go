@@ -14,25 +14,27 @@ var start = time.Unix(1_000_000, 0)
 
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-// taint evicts pods that do not tolerate it, since that second.
+// taint returns a NoExecute taint added at that second.
 func taint(key string, since int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since)}
 }
 
-// swapped replaced another taint at turned, and keeps the time of that one.
-func swapped(key string, since, turned int) model.Taint {
+// swappedTaint returns a taint that replaced another one at turned, with the other one's time.
+func swappedTaint(key string, since, turned int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since), Swapped: at(turned)}
 }
 
-// bears tolerates a key without limit.
-func bears(key string) model.Toleration { return model.Toleration{Key: key, Operator: model.Exists} }
+// tolerates returns a toleration of a key without limit.
+func tolerates(key string) model.Toleration {
+	return model.Toleration{Key: key, Operator: model.Exists}
+}
 
-// bearsFor tolerates a key for the given seconds.
-func bearsFor(key string, seconds int64) model.Toleration {
+// toleratesFor returns a toleration of a key for the given seconds.
+func toleratesFor(key string, seconds int64) model.Toleration {
 	return model.Toleration{Key: key, Operator: model.Exists, Seconds: seconds, Bounded: true}
 }
 
-func TestDeadline(t *testing.T) {
+func TestDeadline_FollowsTolerations(t *testing.T) {
 	const stays = -1
 	type (
 		tolerations = []model.Toleration
@@ -44,51 +46,51 @@ func TestDeadline(t *testing.T) {
 		on   taints
 		want int // seconds after the start
 	}{
-		{"a node without taints", model.Pod{}, nil, stays},
-		{"without taints patience does not matter", model.Pod{Tolerations: tolerations{bearsFor("k", 9)}}, nil, stays},
-		{"taints that drive nobody off", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule, Added: start}, {Key: "l", Effect: model.PreferNoSchedule}}, stays},
-		{"one that does is among them", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule}, taint("l", 3), {Key: "m", Effect: model.PreferNoSchedule}}, 3},
-		{"not borne", model.Pod{}, taints{taint("k", 5)}, 5},
-		{"borne for ever", model.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5)}, stays},
-		{"borne for a while", model.Pod{Tolerations: tolerations{bearsFor("k", 300)}}, taints{taint("k", 5)}, 305},
-		{"a bound of 0 is none at all", model.Pod{Tolerations: tolerations{bearsFor("k", 0)}}, taints{taint("k", 5)}, 5},
-		{"nor is one below it", model.Pod{Tolerations: tolerations{bearsFor("k", -7)}}, taints{taint("k", 5)}, 5},
-		{"without a bound the figure says nothing", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Seconds: 7}}}, taints{taint("k", 5)}, stays},
-		{"a bound that nobody lives to see", model.Pod{Tolerations: tolerations{bearsFor("k", math.MaxInt64)}}, taints{taint("k", 5)}, stays},
-		{"tolerated by a number that is greater", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "4", Effect: model.NoExecute, Added: at(5)}}, stays},
-		{"a number that is not", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "3", Effect: model.NoExecute, Added: at(5)}}, 5},
-		{"tolerated for a while by a number that is less", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Less, Value: "3", Seconds: 9, Bounded: true}}}, taints{{Key: "k", Value: "2", Effect: model.NoExecute, Added: at(5)}}, 14},
-		{"an operator of a later API", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.UnknownOperator, Value: "x"}}}, taints{taint("k", 5)}, stays},
-		{"swapped, and the one before was tolerated for ever", model.Pod{Tolerations: tolerations{bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 110},
-		{"swapped the other way", model.Pod{Tolerations: tolerations{bears(model.KeyUnreachable), bearsFor(model.KeyNotReady, 50)}}, taints{swapped(model.KeyNotReady, 5, 60)}, 110},
-		{"swapped, and everything was tolerated for ever but this", model.Pod{Tolerations: tolerations{bearsFor(model.KeyUnreachable, 50), bears("")}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 110},
-		{"swapped, and not tolerated", model.Pod{Tolerations: tolerations{bears(model.KeyNotReady)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 60},
-		{"swapped, and the one before was tolerated for a while", model.Pod{Tolerations: tolerations{bearsFor(model.KeyNotReady, 300), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 55},
-		{"swapped, and the first toleration of the one before is for a while", model.Pod{Tolerations: tolerations{bearsFor(model.KeyNotReady, 300), bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 55},
-		{"swapped before the pod came", model.Pod{Created: at(70), Tolerations: tolerations{bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 120},
-		{"for ever, but by an effect that there is not", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.InvalidOperator}}}, taints{taint("k", 5)}, 5},
-		{"for ever, but another effect", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Effect: model.NoSchedule}}}, taints{taint("k", 5)}, 5},
-		{"everything is borne", model.Pod{Tolerations: tolerations{bears("")}}, taints{taint("k", 5), taint("l", 6)}, stays},
-		{"one of two is not borne", model.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5), taint("l", 6)}, 6},
-		{"one of two is not borne, and came first", model.Pod{Tolerations: tolerations{bearsFor("k", 100)}}, taints{taint("k", 5), taint("l", 6)}, 6},
-		{"the shorter of two", model.Pod{Tolerations: tolerations{bearsFor("k", 200), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
-		{"the one that ends first, though it is longer", model.Pod{Tolerations: tolerations{bearsFor("k", 100), bearsFor("l", 90)}}, taints{taint("k", 0), taint("l", 50)}, 100},
-		{"for ever beside a while", model.Pod{Tolerations: tolerations{bears("k"), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
-		{"the first that is for the taint counts, though the next bears more", model.Pod{Tolerations: tolerations{bearsFor("k", 10), bears("k")}}, taints{taint("k", 0)}, 10},
-		{"or less", model.Pod{Tolerations: tolerations{bears("k"), bearsFor("k", 10)}}, taints{taint("k", 0)}, stays},
-		{"those for other taints are passed over", model.Pod{Tolerations: tolerations{bearsFor("l", 1), bearsFor("k", 10)}}, taints{taint("k", 0)}, 10},
-		{"a pod that came later has its time too", model.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{taint("k", 0)}, 70},
-		{"nobody wrote down since when", model.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{{Key: "k", Effect: model.NoExecute}}, 70},
+		{"no taints", model.Pod{}, nil, stays},
+		{"no taints, bounded toleration", model.Pod{Tolerations: tolerations{toleratesFor("k", 9)}}, nil, stays},
+		{"other effects", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule, Added: start}, {Key: "l", Effect: model.PreferNoSchedule}}, stays},
+		{"one NoExecute taint among others", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule}, taint("l", 3), {Key: "m", Effect: model.PreferNoSchedule}}, 3},
+		{"not tolerated", model.Pod{}, taints{taint("k", 5)}, 5},
+		{"tolerated without limit", model.Pod{Tolerations: tolerations{tolerates("k")}}, taints{taint("k", 5)}, stays},
+		{"tolerated for a time", model.Pod{Tolerations: tolerations{toleratesFor("k", 300)}}, taints{taint("k", 5)}, 305},
+		{"tolerationSeconds 0", model.Pod{Tolerations: tolerations{toleratesFor("k", 0)}}, taints{taint("k", 5)}, 5},
+		{"tolerationSeconds negative", model.Pod{Tolerations: tolerations{toleratesFor("k", -7)}}, taints{taint("k", 5)}, 5},
+		{"unbounded with seconds", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Seconds: 7}}}, taints{taint("k", 5)}, stays},
+		{"tolerationSeconds maximum", model.Pod{Tolerations: tolerations{toleratesFor("k", math.MaxInt64)}}, taints{taint("k", 5)}, stays},
+		{"greater than, matching", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "4", Effect: model.NoExecute, Added: at(5)}}, stays},
+		{"greater than, not matching", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "3", Effect: model.NoExecute, Added: at(5)}}, 5},
+		{"less than, for a time", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Less, Value: "3", Seconds: 9, Bounded: true}}}, taints{{Key: "k", Value: "2", Effect: model.NoExecute, Added: at(5)}}, 14},
+		{"operator of a later API", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.UnknownOperator, Value: "x"}}}, taints{taint("k", 5)}, stays},
+		{"swap, previous tolerated without limit", model.Pod{Tolerations: tolerations{tolerates(model.KeyNotReady), toleratesFor(model.KeyUnreachable, 50)}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 110},
+		{"reverse swap, previous tolerated without limit", model.Pod{Tolerations: tolerations{tolerates(model.KeyUnreachable), toleratesFor(model.KeyNotReady, 50)}}, taints{swappedTaint(model.KeyNotReady, 5, 60)}, 110},
+		{"swap, all others tolerated without limit", model.Pod{Tolerations: tolerations{toleratesFor(model.KeyUnreachable, 50), tolerates("")}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 110},
+		{"swap, new one not tolerated", model.Pod{Tolerations: tolerations{tolerates(model.KeyNotReady)}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 60},
+		{"swap, previous tolerated for a time", model.Pod{Tolerations: tolerations{toleratesFor(model.KeyNotReady, 300), toleratesFor(model.KeyUnreachable, 50)}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 55},
+		{"swap, first toleration of previous bounded", model.Pod{Tolerations: tolerations{toleratesFor(model.KeyNotReady, 300), tolerates(model.KeyNotReady), toleratesFor(model.KeyUnreachable, 50)}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 55},
+		{"swap before the pod's creation", model.Pod{Created: at(70), Tolerations: tolerations{tolerates(model.KeyNotReady), toleratesFor(model.KeyUnreachable, 50)}}, taints{swappedTaint(model.KeyUnreachable, 5, 60)}, 120},
+		{"invalid effect", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.InvalidOperator}}}, taints{taint("k", 5)}, 5},
+		{"another effect", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Effect: model.NoSchedule}}}, taints{taint("k", 5)}, 5},
+		{"everything tolerated", model.Pod{Tolerations: tolerations{tolerates("")}}, taints{taint("k", 5), taint("l", 6)}, stays},
+		{"one of two not tolerated", model.Pod{Tolerations: tolerations{tolerates("k")}}, taints{taint("k", 5), taint("l", 6)}, 6},
+		{"later one of two not tolerated", model.Pod{Tolerations: tolerations{toleratesFor("k", 100)}}, taints{taint("k", 5), taint("l", 6)}, 6},
+		{"shorter of two", model.Pod{Tolerations: tolerations{toleratesFor("k", 200), toleratesFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
+		{"earlier end of two", model.Pod{Tolerations: tolerations{toleratesFor("k", 100), toleratesFor("l", 90)}}, taints{taint("k", 0), taint("l", 50)}, 100},
+		{"one of two without limit", model.Pod{Tolerations: tolerations{tolerates("k"), toleratesFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
+		{"first match, second longer", model.Pod{Tolerations: tolerations{toleratesFor("k", 10), tolerates("k")}}, taints{taint("k", 0)}, 10},
+		{"first match, second shorter", model.Pod{Tolerations: tolerations{tolerates("k"), toleratesFor("k", 10)}}, taints{taint("k", 0)}, stays},
+		{"tolerations of other taints", model.Pod{Tolerations: tolerations{toleratesFor("l", 1), toleratesFor("k", 10)}}, taints{taint("k", 0)}, 10},
+		{"pod created after the taint", model.Pod{Created: at(60), Tolerations: tolerations{toleratesFor("k", 10)}}, taints{taint("k", 0)}, 70},
+		{"taint without timeAdded", model.Pod{Created: at(60), Tolerations: tolerations{toleratesFor("k", 10)}}, taints{{Key: "k", Effect: model.NoExecute}}, 70},
 		{"finished", model.Pod{Finished: true}, taints{taint("k", 0)}, stays},
-		{"deleted already", model.Pod{Deleting: true}, taints{taint("k", 0)}, stays},
+		{"already deleted", model.Pod{Deleting: true}, taints{taint("k", 0)}, stays},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, ok := evictions.Deadline(&c.pod, c.on)
 			switch {
 			case ok != (c.want != stays):
-				t.Errorf("goes: %v", ok)
+				t.Errorf("got a deadline: %v, want %v", ok, c.want != stays)
 			case ok && !got.Equal(at(c.want)):
-				t.Errorf("goes at %s instead of %s", got.Sub(start), time.Duration(c.want)*time.Second)
+				t.Errorf("got deadline %s, want %s", got.Sub(start), time.Duration(c.want)*time.Second)
 			}
 		})
 	}
@@ -119,33 +121,33 @@ func randomTaints(r *rand.Rand) (taints []model.Taint) {
 	return taints
 }
 
-// bearable reports whether a pod may still exist at a second, by stepping through its life.
-func bearable(p *model.Pod, taints []model.Taint, now int) bool {
+// mayStay is a reference for one second: it reports whether no taint requires an eviction by then.
+func mayStay(p *model.Pod, taints []model.Taint, now int) bool {
 	for _, taint := range taints {
 		if taint.Effect != model.NoExecute {
 			continue
 		}
-		met := int(taint.Added.Sub(start).Seconds())
-		if !taint.Swapped.IsZero() && first(p, model.Opposite(taint.Key)) == math.MaxInt {
-			met = max(met, int(taint.Swapped.Sub(start).Seconds()))
+		began := int(taint.Added.Sub(start).Seconds())
+		if !taint.Swapped.IsZero() && secondsOfKey(p, model.Opposite(taint.Key)) == math.MaxInt {
+			began = max(began, int(taint.Swapped.Sub(start).Seconds()))
 		}
-		borne := firstFor(p, taint)
-		if borne > 0 {
-			met = max(met, int(p.Created.Sub(start).Seconds()))
+		tolerated := secondsOf(p, taint)
+		if tolerated > 0 {
+			began = max(began, int(p.Created.Sub(start).Seconds()))
 		}
-		if borne != math.MaxInt && now >= met+borne {
+		if tolerated != math.MaxInt && now >= began+tolerated {
 			return false
 		}
 	}
 	return true
 }
 
-// first returns the seconds for which a pod tolerates a taint of the key.
-func first(p *model.Pod, key string) int {
-	return firstFor(p, model.Taint{Key: key, Effect: model.NoExecute})
+// secondsOfKey returns for how many seconds a pod tolerates a NoExecute taint of the key.
+func secondsOfKey(p *model.Pod, key string) int {
+	return secondsOf(p, model.Taint{Key: key, Effect: model.NoExecute})
 }
 
-func firstFor(p *model.Pod, taint model.Taint) int {
+func secondsOf(p *model.Pod, taint model.Taint) int {
 	for _, t := range p.Tolerations {
 		if t.Tolerates(&taint) {
 			if !t.Bounded {
@@ -157,28 +159,28 @@ func firstFor(p *model.Pod, taint model.Taint) int {
 	return 0
 }
 
-func TestDeadlineIsTheFirstSecondThatIsNotBorne(t *testing.T) {
+func TestDeadline_MatchesReference(t *testing.T) {
 	for i := range 20_000 {
 		r := rand.New(rand.NewPCG(3, uint64(i)))
 		p, taints := randomPod(r), randomTaints(r)
 		want := 0
-		for want < 60 && (p.Finished || p.Deleting || bearable(p, taints, want)) {
+		for want < 60 && (p.Finished || p.Deleting || mayStay(p, taints, want)) {
 			want++
 		}
 		got, ok := evictions.Deadline(p, taints)
 		if ok != (want < 60) || ok && !got.Equal(at(want)) {
-			t.Fatalf("pod %d: %+v with %+v: goes at %s, %v instead of %d", i, p, taints, got.Sub(start), ok, want)
+			t.Fatalf("pod %d: %+v with %+v: got deadline %s, %v, want second %d", i, p, taints, got.Sub(start), ok, want)
 		}
 	}
 }
 
 func BenchmarkDeadline(b *testing.B) {
-	p := &model.Pod{Created: start, Tolerations: []model.Toleration{bearsFor(model.KeyNotReady, 300), bearsFor(model.KeyUnreachable, 300)}}
+	p := &model.Pod{Created: start, Tolerations: []model.Toleration{toleratesFor(model.KeyNotReady, 300), toleratesFor(model.KeyUnreachable, 300)}}
 	taints := []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoSchedule}, taint(model.KeyUnreachable, 5)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := evictions.Deadline(p, taints); !ok {
-			b.Fatal("stays")
+			b.Fatal("got no deadline")
 		}
 	}
 }

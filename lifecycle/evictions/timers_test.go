@@ -10,113 +10,113 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/evictions"
 )
 
-func TestAMomentPastIsDueAtOnce(t *testing.T) {
+func TestTimers_PastDeadlineIsDueAtOnce(t *testing.T) {
 	timers := evictions.NewTimers()
 	timers.Set("a", at(-5))
 	if got := timers.Due(at(0)); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("due: %q", got)
+		t.Errorf("due: got %q, want a", got)
 	}
 	if got := timers.Due(at(0)); got != nil || timers.Len() != 0 {
-		t.Errorf("due twice: %q, %d left", got, timers.Len())
+		t.Errorf("second call: got %q and %d timers, want none", got, timers.Len())
 	}
 }
 
-func TestAPodHasOneTimerThatMovesBothWays(t *testing.T) {
+func TestTimers_SetMovesDeadlineBothWays(t *testing.T) {
 	timers := evictions.NewTimers()
-	for _, moment := range []int{10, 10, 30, 20} {
-		timers.Set("a", at(moment))
+	for _, deadline := range []int{10, 10, 30, 20} {
+		timers.Set("a", at(deadline))
 	}
 	timers.Set("b", at(60))
 	timers.Set("b", at(5))
 	if next, ok := timers.Next(); !ok || !next.Equal(at(5)) || timers.Len() != 2 {
-		t.Errorf("next at %v, %v of %d", next, ok, timers.Len())
+		t.Errorf("next: got %v, %v of %d timers", next, ok, timers.Len())
 	}
 	for _, c := range []struct {
 		at  int
 		due []string
 	}{{4, nil}, {5, []string{"b"}}, {19, nil}, {20, []string{"a"}}, {100, nil}} {
 		if got := timers.Due(at(c.at)); !slices.Equal(got, c.due) {
-			t.Errorf("at %ds due: %q instead of %q", c.at, got, c.due)
+			t.Errorf("due at %d s: got %q, want %q", c.at, got, c.due)
 		}
 	}
 }
 
-func TestCalledOff(t *testing.T) {
+func TestTimers_CancelRemovesTimer(t *testing.T) {
 	timers := evictions.NewTimers()
 	timers.Set("a", at(10))
 	timers.Set("b", at(10))
-	if moment, ok := timers.At("a"); !ok || !moment.Equal(at(10)) {
-		t.Errorf("a at %v, %v", moment, ok)
+	if deadline, ok := timers.At("a"); !ok || !deadline.Equal(at(10)) {
+		t.Errorf("timer a: got %v, %v", deadline, ok)
 	}
 	if !timers.Cancel("a") || timers.Cancel("a") {
-		t.Error("a timer is called off once")
+		t.Error("Cancel did not return true once, then false")
 	}
 	if _, ok := timers.At("a"); ok {
-		t.Error("what was called off has a moment")
+		t.Error("a cancelled timer has a deadline")
 	}
 	if got := timers.Due(at(10)); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("due: %q", got)
+		t.Errorf("due: got %q, want b", got)
 	}
 	if timers.Cancel("b") {
-		t.Error("what was due is called off")
+		t.Error("Cancel returned true for a timer that Due has removed")
 	}
 	if _, ok := timers.Next(); ok {
-		t.Error("no timer, but one is next")
+		t.Error("Next returned a deadline without timers")
 	}
 }
 
-func TestDueByMomentThenUID(t *testing.T) {
+func TestTimers_DueInOrderOfTimeAndUID(t *testing.T) {
 	timers := evictions.NewTimers()
-	for uid, moment := range map[string]int{"d": 1, "c": 2, "b": 2, "a": 3} {
-		timers.Set(uid, at(moment))
+	for uid, deadline := range map[string]int{"d": 1, "c": 2, "b": 2, "a": 3} {
+		timers.Set(uid, at(deadline))
 	}
 	if got, want := timers.Due(at(9)), []string{"d", "b", "c", "a"}; !slices.Equal(got, want) {
-		t.Errorf("due: %q instead of %q", got, want)
+		t.Errorf("due: got %q, want %q", got, want)
 	}
 }
 
-func TestTimersAreTheirNaiveTwin(t *testing.T) {
+func TestTimers_MatchReference(t *testing.T) {
 	for i := range 1000 {
 		r := rand.New(rand.NewPCG(5, uint64(i)))
-		timers, twin := evictions.NewTimers(), map[string]int{}
+		timers, ref := evictions.NewTimers(), map[string]int{}
 		for now := range 60 {
-			uid, moment := fmt.Sprint(r.IntN(8)), now+r.IntN(12)-3
+			uid, deadline := fmt.Sprint(r.IntN(8)), now+r.IntN(12)-3
 			switch r.IntN(3) {
 			case 0:
-				timers.Set(uid, at(moment))
-				twin[uid] = moment
+				timers.Set(uid, at(deadline))
+				ref[uid] = deadline
 			case 1:
-				_, there := twin[uid]
+				_, there := ref[uid]
 				if timers.Cancel(uid) != there {
-					t.Fatalf("timeline %d at %d: calling %s off: %v", i, now, uid, !there)
+					t.Fatalf("timeline %d at %d: Cancel(%s) returned %v", i, now, uid, !there)
 				}
-				delete(twin, uid)
+				delete(ref, uid)
 			case 2:
-				if got, want := timers.Due(at(now)), due(twin, now); !slices.Equal(got, want) {
-					t.Fatalf("timeline %d at %d: due %q instead of %q", i, now, got, want)
+				if got, want := timers.Due(at(now)), due(ref, now); !slices.Equal(got, want) {
+					t.Fatalf("timeline %d at %d: got due %q, want %q", i, now, got, want)
 				}
 			}
-			if timers.Len() != len(twin) {
-				t.Fatalf("timeline %d at %d: %d timers instead of %d", i, now, timers.Len(), len(twin))
+			if timers.Len() != len(ref) {
+				t.Fatalf("timeline %d at %d: got %d timers, want %d", i, now, timers.Len(), len(ref))
 			}
 		}
 	}
 }
 
 // due searches a map for the due pods and removes them.
-func due(twin map[string]int, now int) (uids []string) {
-	for _, uid := range slices.SortedFunc(maps.Keys(twin), func(a, b string) int {
-		if twin[a] != twin[b] {
-			return twin[a] - twin[b]
+func due(ref map[string]int, now int) (uids []string) {
+	for _, uid := range slices.SortedFunc(maps.Keys(ref), func(a, b string) int {
+		if ref[a] != ref[b] {
+			return ref[a] - ref[b]
 		}
 		return int(a[0]) - int(b[0])
 	}) {
-		if twin[uid] <= now {
+		if ref[uid] <= now {
 			uids = append(uids, uid)
 		}
 	}
 	for _, uid := range uids {
-		delete(twin, uid)
+		delete(ref, uid)
 	}
 	return uids
 }

@@ -6,20 +6,20 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// See updates a node, at its first observation or after a change of its object.
-func (w *Watch) See(n *model.Node, now time.Time) {
+// Node updates a node, at its first observation or after a change of its object.
+func (w *Watch) Node(n *model.Node, now time.Time) {
 	s := w.of(n.Name)
 	was, is := s.ready, readyOf(n)
 	s.ready = is
 	if !s.seen || s.uid != n.UID {
 		s.seen, s.uid = true, n.UID
-		w.meet(n, s, now)
+		w.initialise(n, s, now)
 		return
 	}
 	if is.writtenByNode(was) {
-		w.heard(n.Name, s, now)
+		w.recordSign(n.Name, s, now)
 	}
-	w.hasten(n.Name, s)
+	w.moveForward(n.Name, s)
 }
 
 // Renewed updates a node's lease, which may be observed before its node. A renewTime that differs
@@ -36,9 +36,9 @@ func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	switch {
 	case !s.seen || known && was == s.lease:
 	case known:
-		w.heard(name, s, seen)
+		w.recordSign(name, s, seen)
 	default:
-		w.compareNotes(name, s, seen)
+		w.applyFirstLease(name, s, seen)
 	}
 }
 
@@ -70,13 +70,13 @@ func (w *Watch) of(name string) *signs {
 	return s
 }
 
-// meet starts the state of a node at its first observation, from its objects.
-func (w *Watch) meet(n *model.Node, s *signs, now time.Time) {
+// initialise sets the state of a node at its first observation, from its objects.
+func (w *Watch) initialise(n *model.Node, s *signs, now time.Time) {
 	s.last = notAfter(now, max(n.Created.UnixNano(), s.ready.heartbeat))
 	if s.leased {
 		s.last = max(s.last, notAfter(now, s.lease))
 	}
-	s.floor = now.Add(w.policy.Renewal).UnixNano()
+	s.notBefore = now.Add(w.policy.Renewal).UnixNano()
 	s.silent = s.ready.status == model.Unknown
 	if s.silent {
 		w.due.Set(n.Name, now) // report it, however recent its last sign of life seems
@@ -85,10 +85,10 @@ func (w *Watch) meet(n *model.Node, s *signs, now time.Time) {
 	w.due.Set(n.Name, w.silentAt(s))
 }
 
-// compareNotes applies the first lease of a node that was observed without one, as if both had
+// applyFirstLease applies the first lease of a node that was observed without one, as if both had
 // been observed together. After a change of leader nodes and leases arrive in any order, and old
 // leases are no signs of life.
-func (w *Watch) compareNotes(name string, s *signs, now time.Time) {
+func (w *Watch) applyFirstLease(name string, s *signs, now time.Time) {
 	s.last = max(s.last, notAfter(now, s.lease))
 	if s.silent && s.ready.status != model.Unknown && w.silentAt(s).After(now) {
 		s.silent = false
@@ -96,8 +96,8 @@ func (w *Watch) compareNotes(name string, s *signs, now time.Time) {
 	}
 }
 
-// heard records a sign of life.
-func (w *Watch) heard(name string, s *signs, at time.Time) {
+// recordSign records a sign of life.
+func (w *Watch) recordSign(name string, s *signs, at time.Time) {
 	s.last = max(s.last, at.UnixNano())
 	if s.silent {
 		s.silent = false
@@ -105,9 +105,9 @@ func (w *Watch) heard(name string, s *signs, at time.Time) {
 	}
 }
 
-// hasten moves a node forward after its grace period became shorter. Only this direction is
+// moveForward moves a node forward after its grace period became shorter. Only this direction is
 // corrected at once.
-func (w *Watch) hasten(name string, s *signs) {
+func (w *Watch) moveForward(name string, s *signs) {
 	if s.silent {
 		return
 	}
@@ -121,7 +121,7 @@ func (w *Watch) hasten(name string, s *signs) {
 func readyOf(n *model.Node) ready {
 	c := &n.Conditions[model.Ready]
 	status := c.Status
-	if status == model.Unknown && !c.Unheard() {
+	if status == model.Unknown && !c.MissedHeartbeat() {
 		status = model.False
 	}
 	return ready{status, c.Heartbeat.UnixNano(), c.Transition.UnixNano()}

@@ -19,10 +19,10 @@ type Policy struct {
 // Watch stores the signs of life of all nodes. The argument now must not decrease between calls.
 // A lease may be passed later than its observation.
 type Watch struct {
-	policy Policy
-	signs  map[string]*signs
-	due    *timerqueue.Queue[string] // at silentAt or before, for nodes that are not silent; silent ones until reported
-	floor  int64                     // no node becomes silent before
+	policy    Policy
+	signs     map[string]*signs
+	due       *timerqueue.Queue[string] // at silentAt or before, for nodes that are not silent; silent ones until reported
+	notBefore int64                     // no node becomes silent before
 }
 
 // signs is the state of one node name. Times are ns since 1970, as in the queue.
@@ -34,9 +34,9 @@ type signs struct {
 	leased bool
 	lease  int64 // last observed renewTime; compared but not interpreted while the node is watched
 
-	last   int64 // last sign of life
-	floor  int64 // not silent before: end of the wait after first observation
-	silent bool
+	last      int64 // last sign of life
+	notBefore int64 // not silent before: end of the wait after first observation
+	silent    bool
 }
 
 // ready is the node's condition Ready at the last observation.
@@ -53,7 +53,7 @@ func New(p Policy) *Watch {
 // NotBefore delays the silence of all nodes that are not silent yet until t. During an outage of
 // the watch, signs of life may have been missed. Silence known to the API at first observation is
 // exempt. A t earlier than in a previous call has no effect.
-func (w *Watch) NotBefore(t time.Time) { w.floor = max(w.floor, t.UnixNano()) }
+func (w *Watch) NotBefore(t time.Time) { w.notBefore = max(w.notBefore, t.UnixNano()) }
 
 // Last returns the node's last sign of life. For an unknown node ok is false.
 func (w *Watch) Last(name string) (last time.Time, ok bool) {
@@ -64,9 +64,9 @@ func (w *Watch) Last(name string) (last time.Time, ok bool) {
 	return time.Unix(0, s.last), true
 }
 
-// IsSilent reports whether the node is silent: reported by [Watch.Silent], or about to be because
+// IsExpired reports whether the node is silent: reported by [Watch.Expired], or about to be because
 // the API has it as silent.
-func (w *Watch) IsSilent(name string) bool {
+func (w *Watch) IsExpired(name string) bool {
 	s := w.signs[name]
 	return s != nil && s.silent
 }
@@ -76,9 +76,9 @@ func (w *Watch) IsSilent(name string) bool {
 // It has none if it wakes more often for other reasons.
 const ahead = 2 * time.Second
 
-// Silent returns the nodes that became silent since the last call, in the order of names. Each is
+// Expired returns the nodes that became silent since the last call, in the order of names. Each is
 // returned once until its next sign of life.
-func (w *Watch) Silent(now time.Time) []string {
+func (w *Watch) Expired(now time.Time) []string {
 	var silent []string
 	for {
 		name, queued, ok := w.due.Next()
@@ -115,7 +115,7 @@ func (w *Watch) silentAt(s *signs) time.Time {
 		grace = w.policy.StartupGrace
 	}
 	if until := s.last + int64(grace); until >= s.last {
-		return time.Unix(0, max(until, s.floor, w.floor))
+		return time.Unix(0, max(until, s.notBefore, w.notBefore))
 	}
 	return time.Unix(0, math.MaxInt64) // centuries in the future
 }

@@ -41,8 +41,8 @@ const (
 	ConditionTypes // number of types
 )
 
-// Silenced is the number of types that become Unknown when a node becomes silent.
-const Silenced = NetworkUnavailable
+// UnknownConditionTypes is the number of types that become Unknown when a node becomes silent.
+const UnknownConditionTypes = NetworkUnavailable
 
 var conditionNames = [...]string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 
@@ -73,9 +73,9 @@ const (
 	ReasonStatusNeverUpdated = "NodeStatusNeverUpdated"
 )
 
-// Unheard reports whether the condition is Unknown because the node was silent, and not because
+// MissedHeartbeat reports whether the condition is Unknown because the node was silent, and not because
 // the node itself reported Unknown.
-func (c *Condition) Unheard() bool {
+func (c *Condition) MissedHeartbeat() bool {
 	return c.Status == Unknown && (c.Reason == ReasonStatusUnknown || c.Reason == ReasonStatusNeverUpdated)
 }
 

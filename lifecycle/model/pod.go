@@ -13,7 +13,7 @@ type Pod struct {
 	Finished        bool         // in phase Succeeded or Failed
 	Deleting        bool         // with a deletionTimestamp
 	Ready           bool         // with a condition Ready of True
-	Asked           *Request     // request of the agent on its node for a soft eviction; nil: none
+	Requested       *Request     // request of the agent on its node for a soft eviction; nil: none
 	Evicted         *time.Time   // time of the eviction mark of a failed pod, set by the agent on its node; nil: none
 }
 

@@ -3,40 +3,41 @@ package podgc
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/timerqueue"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // Watch stores the evicted pods. The argument now must not decrease between calls. See [New].
 type Watch struct {
-	kept time.Duration
-	pods map[string]*remain // by UID
+	ttl  time.Duration
+	pods map[string]*entry // by UID
 	due  *timerqueue.Queue[string]
 }
 
-// remain is an evicted pod.
-type remain struct {
-	pod   *model.Pod // nil: the pod is gone or no longer to be deleted, and its result is not known yet
-	told  bool       // returned, and not finished
-	fails int        // consecutive failures
-	from  time.Time  // not returned again before
+// entry is an evicted pod.
+type entry struct {
+	pod       *model.Pod // nil: the pod is gone or no longer to be deleted, and its result is not known yet
+	returned  bool       // by Due, and not finished yet
+	fails     int        // consecutive failures
+	notBefore time.Time  // earliest time of the next attempt
 }
 
-// New returns an empty watch. Pods are kept for the given time after their mark. With 0 they are
-// kept forever, and none is ever due.
-func New(kept time.Duration) *Watch {
-	return &Watch{kept: kept, pods: map[string]*remain{}, due: timerqueue.New[string]()}
+// New returns an empty watch. A pod is due the given time after its mark. With 0 no pod is ever
+// due.
+func New(ttl time.Duration) *Watch {
+	return &Watch{ttl: ttl, pods: map[string]*entry{}, due: timerqueue.New[string]()}
 }
 
 // Pod updates a pod, evicted or not.
 func (w *Watch) Pod(p *model.Pod) {
-	if w.kept <= 0 || p.Evicted == nil || p.Deleting {
+	if w.ttl <= 0 || p.Evicted == nil || p.Deleting {
 		w.Gone(p.UID)
 		return
 	}
 	r := w.pods[p.UID]
 	if r == nil {
-		r = &remain{}
+		r = &entry{}
 		w.pods[p.UID] = r
 	}
 	r.pod = p
@@ -50,22 +51,22 @@ func (w *Watch) Gone(uid string) {
 		return
 	}
 	w.due.Remove(uid)
-	if r.pod = nil; !r.told {
+	if r.pod = nil; !r.returned {
 		delete(w.pods, uid)
 	}
 }
 
 // line sets the time of a pod, unless it was returned and is not finished.
-func (w *Watch) line(r *remain) {
-	if !r.told {
-		w.due.Set(r.pod.UID, later(w.dueAt(r.pod), r.from))
+func (w *Watch) line(r *entry) {
+	if !r.returned {
+		w.due.Set(r.pod.UID, later(w.dueAt(r.pod), r.notBefore))
 	}
 }
 
-// dueAt returns when a pod was kept for long enough. The mark has whole seconds, and a pod may
+// dueAt returns when the TTL of a pod ends. The mark has whole seconds, and a pod may
 // have been created in the second of its eviction.
 func (w *Watch) dueAt(p *model.Pod) time.Time {
-	return later(*p.Evicted, p.Created.Truncate(time.Second)).Add(w.kept)
+	return later(*p.Evicted, p.Created.Truncate(time.Second)).Add(w.ttl)
 }
 
 func later(a, b time.Time) time.Time {
@@ -80,7 +81,7 @@ func later(a, b time.Time) time.Time {
 func (w *Watch) Due(now time.Time) (pods []*model.Pod) {
 	for uid, ok := w.due.Pop(now); ok; uid, ok = w.due.Pop(now) {
 		r := w.pods[uid]
-		r.told = true
+		r.returned = true
 		pods = append(pods, r.pod)
 	}
 	return pods
@@ -92,33 +93,23 @@ func (w *Watch) Wanted(uid string, now time.Time) bool {
 	return r != nil && r.pod != nil && !w.dueAt(r.pod).After(now)
 }
 
-// Backoffs between two attempts, doubling. Nothing waits for these deletions.
-const (
-	shortest = 10 * time.Second
-	longest  = 10 * time.Minute
-)
-
-func patience(fails int) time.Duration {
-	if fails == 0 {
-		return longest
-	}
-	return min(shortest<<min(fails-1, 10), longest)
-}
+// attemptBackoff is the time between two attempts. Nothing waits for these deletions.
+var attemptBackoff = backoff.Bounds{Min: 10 * time.Second, Max: 10 * time.Minute}
 
 // Finished records the result of a returned pod; nil if it was deleted or did not exist.
 func (w *Watch) Finished(uid string, err error, now time.Time) {
 	r := w.pods[uid]
-	if r == nil || !r.told {
+	if r == nil || !r.returned {
 		return
 	}
-	if r.told = false; r.pod == nil {
+	if r.returned = false; r.pod == nil {
 		delete(w.pods, uid)
 		return
 	}
 	if r.fails++; err == nil {
 		r.fails = 0
 	}
-	r.from = now.Add(patience(r.fails))
+	r.notBefore = now.Add(attemptBackoff.After(r.fails))
 	w.line(r)
 }
 

@@ -18,23 +18,23 @@ var (
 
 const prefix = "node.kubernetes.io/"
 
-// reports returns a node with these conditions.
-func reports(conditions map[model.ConditionType]model.Status, has ...model.Taint) *model.Node {
-	n := &model.Node{Name: "a", Taints: has}
+// nodeWith returns a node with these conditions.
+func nodeWith(conditions map[model.ConditionType]model.Status, present ...model.Taint) *model.Node {
+	n := &model.Node{Name: "a", Taints: present}
 	for t, s := range conditions {
 		n.Conditions[t].Status = s
 	}
 	return n
 }
 
-func keeps(key string) model.Taint { return model.Taint{Key: key, Effect: model.NoSchedule} }
+func noSchedule(key string) model.Taint { return model.Taint{Key: key, Effect: model.NoSchedule} }
 
-func drives(key string, added time.Time) model.Taint {
+func noExecute(key string, added time.Time) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: added}
 }
 
-// said formats a change as "+key -key", without the common prefix.
-func said(c taints.Change) (s []string) {
+// format formats a change as "+key -key", without the common prefix.
+func format(c taints.Change) (s []string) {
 	for _, t := range c.Add {
 		s = append(s, "+"+t.Key[len(prefix):])
 	}
@@ -46,11 +46,11 @@ func said(c taints.Change) (s []string) {
 
 type conditions = map[model.ConditionType]model.Status
 
-func TestSchedulingFollowsTheConditions(t *testing.T) {
-	well := conditions{model.Ready: model.True, model.MemoryPressure: model.False, model.DiskPressure: model.False, model.PIDPressure: model.False, model.NetworkUnavailable: model.False}
+func TestScheduling_FollowsConditions(t *testing.T) {
+	healthy := conditions{model.Ready: model.True, model.MemoryPressure: model.False, model.DiskPressure: model.False, model.PIDPressure: model.False, model.NetworkUnavailable: model.False}
 	but := func(c model.ConditionType, s model.Status) conditions {
 		all := conditions{c: s}
-		for other, status := range well {
+		for other, status := range healthy {
 			if other != c {
 				all[other] = status
 			}
@@ -62,34 +62,34 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 		node *model.Node
 		want []string
 	}{
-		{"a node that is well", reports(well), nil},
-		{"a node that says nothing", reports(nil), nil},
-		{"it is not ready", reports(but(model.Ready, model.False)), []string{"+not-ready"}},
-		{"it is not heard of", reports(but(model.Ready, model.Unknown)), []string{"+unreachable"}},
-		{"memory", reports(but(model.MemoryPressure, model.True)), []string{"+memory-pressure"}},
-		{"disk", reports(but(model.DiskPressure, model.True)), []string{"+disk-pressure"}},
-		{"processes", reports(but(model.PIDPressure, model.True)), []string{"+pid-pressure"}},
-		{"the network is not there yet", reports(but(model.NetworkUnavailable, model.True)), []string{"+network-unavailable"}},
-		{"nobody knows whether there is pressure", reports(conditions{model.Ready: model.True, model.MemoryPressure: model.Unknown, model.NetworkUnavailable: model.Unknown}), nil},
-		{"no network, and so not ready", reports(conditions{model.Ready: model.False, model.NetworkUnavailable: model.True}), []string{"+network-unavailable", "+not-ready"}},
-		{"the network came, the rest did not", reports(conditions{model.Ready: model.False, model.NetworkUnavailable: model.False}, keeps(model.KeyNetworkUnavailable), keeps(model.KeyNotReady)), []string{"-network-unavailable"}},
-		{"not ready, then silent", reports(but(model.Ready, model.Unknown), keeps(model.KeyNotReady)), []string{"+unreachable", "-not-ready"}},
-		{"silent, then it says that it is not ready", reports(but(model.Ready, model.False), keeps(model.KeyUnreachable)), []string{"+not-ready", "-unreachable"}},
-		{"well again", reports(well, keeps(model.KeyUnreachable), keeps(model.KeyPIDPressure)), []string{"-pid-pressure", "-unreachable"}},
-		{"what there is stays", reports(but(model.DiskPressure, model.True), model.Taint{Key: model.KeyDiskPressure, Value: "full", Effect: model.NoSchedule, Added: start}), nil},
-		{"another effect is another taint", reports(but(model.Ready, model.Unknown), drives(model.KeyUnreachable, start)), []string{"+unreachable"}},
-		{"and is not removed", reports(well, drives(model.KeyNotReady, start), model.Taint{Key: model.KeyMemoryPressure, Effect: model.PreferNoSchedule}), nil},
+		{"healthy node", nodeWith(healthy), nil},
+		{"no conditions", nodeWith(nil), nil},
+		{"not ready", nodeWith(but(model.Ready, model.False)), []string{"+not-ready"}},
+		{"ready unknown", nodeWith(but(model.Ready, model.Unknown)), []string{"+unreachable"}},
+		{"memory pressure", nodeWith(but(model.MemoryPressure, model.True)), []string{"+memory-pressure"}},
+		{"disk pressure", nodeWith(but(model.DiskPressure, model.True)), []string{"+disk-pressure"}},
+		{"PID pressure", nodeWith(but(model.PIDPressure, model.True)), []string{"+pid-pressure"}},
+		{"network unavailable", nodeWith(but(model.NetworkUnavailable, model.True)), []string{"+network-unavailable"}},
+		{"pressure unknown", nodeWith(conditions{model.Ready: model.True, model.MemoryPressure: model.Unknown, model.NetworkUnavailable: model.Unknown}), nil},
+		{"network unavailable and not ready", nodeWith(conditions{model.Ready: model.False, model.NetworkUnavailable: model.True}), []string{"+network-unavailable", "+not-ready"}},
+		{"network available, still not ready", nodeWith(conditions{model.Ready: model.False, model.NetworkUnavailable: model.False}, noSchedule(model.KeyNetworkUnavailable), noSchedule(model.KeyNotReady)), []string{"-network-unavailable"}},
+		{"not ready, then unknown", nodeWith(but(model.Ready, model.Unknown), noSchedule(model.KeyNotReady)), []string{"+unreachable", "-not-ready"}},
+		{"unknown, then not ready", nodeWith(but(model.Ready, model.False), noSchedule(model.KeyUnreachable)), []string{"+not-ready", "-unreachable"}},
+		{"healthy again", nodeWith(healthy, noSchedule(model.KeyUnreachable), noSchedule(model.KeyPIDPressure)), []string{"-pid-pressure", "-unreachable"}},
+		{"existing taint", nodeWith(but(model.DiskPressure, model.True), model.Taint{Key: model.KeyDiskPressure, Value: "full", Effect: model.NoSchedule, Added: start}), nil},
+		{"same key, another effect", nodeWith(but(model.Ready, model.Unknown), noExecute(model.KeyUnreachable, start)), []string{"+unreachable"}},
+		{"healthy, other effects", nodeWith(healthy, noExecute(model.KeyNotReady, start), model.Taint{Key: model.KeyMemoryPressure, Effect: model.PreferNoSchedule}), nil},
 		{"cordoned", &model.Node{Unschedulable: true}, []string{"+unschedulable"}},
-		{"uncordoned", reports(well, keeps(model.KeyUnschedulable)), []string{"-unschedulable"}},
-		{"a user's taints are the user's", reports(well, keeps("dedicated"), keeps(model.KeyOutOfService), keeps(prefix+"something")), nil},
+		{"uncordoned", nodeWith(healthy, noSchedule(model.KeyUnschedulable)), []string{"-unschedulable"}},
+		{"taints of users", nodeWith(healthy, noSchedule("dedicated"), noSchedule(model.KeyOutOfService), noSchedule(prefix+"something")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := taints.Scheduling(c.node, later)
-			if !slices.Equal(said(got), c.want) {
-				t.Errorf("%q instead of %q", said(got), c.want)
+			if !slices.Equal(format(got), c.want) {
+				t.Errorf("got %q, want %q", format(got), c.want)
 			}
 			if got.Empty() != (len(c.want) == 0) {
-				t.Errorf("empty: %v", got.Empty())
+				t.Errorf("Empty returned %v", got.Empty())
 			}
 			for _, taint := range slices.Concat(got.Add, got.Remove) {
 				if taint.Effect != model.NoSchedule {
@@ -98,69 +98,69 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 			}
 			for _, taint := range got.Add {
 				if !taint.Added.Equal(later) {
-					t.Errorf("%s is there since %s", taint.Key, taint.Added)
+					t.Errorf("%s: added at %s, want %s", taint.Key, taint.Added, later)
 				}
 			}
 		})
 	}
 }
 
-func TestExecution(t *testing.T) {
+func TestExecution_SwapKeepsTimeAdded(t *testing.T) {
 	const notReady, unreachable = model.KeyNotReady, model.KeyUnreachable
 	for _, c := range []struct {
-		name   string
-		has    []model.Taint
-		want   string
-		added  []model.Taint
-		remove []string
-		swap   bool
+		name    string
+		present []model.Taint
+		want    string
+		added   []model.Taint
+		remove  []string
+		swap    bool
 	}{
-		{"lost", nil, unreachable, []model.Taint{drives(unreachable, later)}, nil, false},
-		{"not ready", nil, notReady, []model.Taint{drives(notReady, later)}, nil, false},
-		{"well", nil, "", nil, nil, false},
-		{"lost for a while", []model.Taint{drives(unreachable, start)}, unreachable, nil, nil, false},
-		{"back and well", []model.Taint{drives(unreachable, start)}, "", nil, []string{"-unreachable"}, false},
-		{"back, but not ready: as long lost as before", []model.Taint{drives(unreachable, start)}, notReady, []model.Taint{drives(notReady, start)}, []string{"-unreachable"}, true},
-		{"not ready, then lost", []model.Taint{drives(notReady, start)}, unreachable, []model.Taint{drives(unreachable, start)}, []string{"-not-ready"}, true},
-		{"nobody wrote down since when", []model.Taint{drives(notReady, time.Time{})}, unreachable, []model.Taint{drives(unreachable, later)}, []string{"-not-ready"}, true},
-		{"both, after half a swap", []model.Taint{drives(notReady, start), drives(unreachable, later)}, unreachable, nil, []string{"-not-ready"}, true},
-		{"both, and well", []model.Taint{drives(unreachable, start), drives(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}, false},
-		{"others stay", []model.Taint{drives("k", start), keeps(notReady), drives(model.KeyOutOfService, start)}, "", nil, nil, false},
-		{"another effect is no swap", []model.Taint{keeps(notReady)}, unreachable, []model.Taint{drives(unreachable, later)}, nil, false},
+		{"lost", nil, unreachable, []model.Taint{noExecute(unreachable, later)}, nil, false},
+		{"not ready", nil, notReady, []model.Taint{noExecute(notReady, later)}, nil, false},
+		{"healthy", nil, "", nil, nil, false},
+		{"lost, tainted already", []model.Taint{noExecute(unreachable, start)}, unreachable, nil, nil, false},
+		{"healthy again", []model.Taint{noExecute(unreachable, start)}, "", nil, []string{"-unreachable"}, false},
+		{"lost, then not ready", []model.Taint{noExecute(unreachable, start)}, notReady, []model.Taint{noExecute(notReady, start)}, []string{"-unreachable"}, true},
+		{"not ready, then lost", []model.Taint{noExecute(notReady, start)}, unreachable, []model.Taint{noExecute(unreachable, start)}, []string{"-not-ready"}, true},
+		{"taint without timeAdded", []model.Taint{noExecute(notReady, time.Time{})}, unreachable, []model.Taint{noExecute(unreachable, later)}, []string{"-not-ready"}, true},
+		{"both taints, half a swap", []model.Taint{noExecute(notReady, start), noExecute(unreachable, later)}, unreachable, nil, []string{"-not-ready"}, true},
+		{"both taints, healthy", []model.Taint{noExecute(unreachable, start), noExecute(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}, false},
+		{"taints of others", []model.Taint{noExecute("k", start), noSchedule(notReady), noExecute(model.KeyOutOfService, start)}, "", nil, nil, false},
+		{"same key, another effect", []model.Taint{noSchedule(notReady)}, unreachable, []model.Taint{noExecute(unreachable, later)}, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := reports(nil, c.has...)
+			n := nodeWith(nil, c.present...)
 			got := taints.Execution(n, c.want, later)
 			if !slices.Equal(got.Add, c.added) {
-				t.Errorf("adds %+v instead of %+v", got.Add, c.added)
+				t.Errorf("added %+v, want %+v", got.Add, c.added)
 			}
-			if removed := said(taints.Change{Remove: got.Remove}); !slices.Equal(removed, c.remove) {
-				t.Errorf("removes %q instead of %q", removed, c.remove)
+			if removed := format(taints.Change{Remove: got.Remove}); !slices.Equal(removed, c.remove) {
+				t.Errorf("removed %q, want %q", removed, c.remove)
 			}
 			if taints.Swap(n, c.want) != c.swap {
-				t.Errorf("swap: %v", !c.swap)
+				t.Errorf("Swap returned %v", !c.swap)
 			}
 		})
 	}
 }
 
-func TestLabels(t *testing.T) {
+func TestLabels_RestoresBetaLabels(t *testing.T) {
 	is := func(value string) model.Label { return model.Label{Value: value, Is: true} }
 	for _, c := range []struct {
 		name   string
 		labels model.Labels
 		want   []taints.LabelChange
 	}{
-		{"none at all", model.Labels{}, nil},
-		{"only others", model.Labels{Region: "r", Zone: "z", Excluded: true}, nil},
-		{"the older ones are missing", model.Labels{OS: is("linux"), Arch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/arch", "arm64"}, {"beta.kubernetes.io/os", "linux"}}},
-		{"an older one is wrong", model.Labels{OS: is("linux"), OldOS: is("plan9"), Arch: is("arm64"), OldArch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/os", "linux"}}},
-		{"all is well", model.Labels{OS: is("linux"), OldOS: is("linux")}, nil},
-		{"without a stable one nothing is known", model.Labels{OldOS: is("linux"), OldArch: is("arm")}, nil},
-		{"an empty value is one", model.Labels{OS: is("")}, []taints.LabelChange{{"beta.kubernetes.io/os", ""}}},
+		{"no labels", model.Labels{}, nil},
+		{"only other labels", model.Labels{Region: "r", Zone: "z", Excluded: true}, nil},
+		{"beta labels missing", model.Labels{OS: is("linux"), Arch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/arch", "arm64"}, {"beta.kubernetes.io/os", "linux"}}},
+		{"beta label differs", model.Labels{OS: is("linux"), OldOS: is("plan9"), Arch: is("arm64"), OldArch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/os", "linux"}}},
+		{"labels equal", model.Labels{OS: is("linux"), OldOS: is("linux")}, nil},
+		{"no stable labels", model.Labels{OldOS: is("linux"), OldArch: is("arm")}, nil},
+		{"empty value", model.Labels{OS: is("")}, []taints.LabelChange{{"beta.kubernetes.io/os", ""}}},
 	} {
 		if got := taints.Labels(&c.labels); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v instead of %v", c.name, got, c.want)
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -173,8 +173,8 @@ func apply(n *model.Node, c taints.Change) {
 	n.Taints = append(n.Taints, c.Add...)
 }
 
-// ours reports whether the taint is managed by this package.
-func ours(t model.Taint) bool {
+// managed reports whether the taint is managed by this package.
+func managed(t model.Taint) bool {
 	keys := []string{model.KeyNotReady, model.KeyUnreachable}
 	if t.Effect == model.NoSchedule {
 		keys = append(keys, model.KeyMemoryPressure, model.KeyDiskPressure, model.KeyPIDPressure, model.KeyNetworkUnavailable, model.KeyUnschedulable)
@@ -198,22 +198,22 @@ func randomNode(r *rand.Rand) *model.Node {
 	return n
 }
 
-func TestAChangeIsAllThatIsNeeded(t *testing.T) {
+func TestChange_ReachesStableState(t *testing.T) {
 	for i := range 10_000 {
 		n := randomNode(rand.New(rand.NewPCG(1, uint64(i))))
 		before := slices.Clone(n.Taints)
 		want := [...]string{model.True: "", model.False: model.KeyNotReady, model.Unknown: model.KeyUnreachable, model.Absent: ""}[n.Conditions[model.Ready].Status]
 		scheduling, execution := taints.Scheduling(n, later), taints.Execution(n, want, later)
 		if !slices.Equal(n.Taints, before) {
-			t.Fatalf("node %d was changed", i)
+			t.Fatalf("node %d was modified", i)
 		}
 		apply(n, scheduling)
 		apply(n, execution)
-		if again, more := taints.Scheduling(n, later), taints.Execution(n, want, later); !again.Empty() || !more.Empty() {
-			t.Fatalf("node %d: after %v and %v still %v and %v", i, scheduling, execution, again, more)
+		if moreScheduling, moreExecution := taints.Scheduling(n, later), taints.Execution(n, want, later); !moreScheduling.Empty() || !moreExecution.Empty() {
+			t.Fatalf("node %d: after %v and %v got further changes %v and %v", i, scheduling, execution, moreScheduling, moreExecution)
 		}
 		checkUntouched(t, before, n.Taints)
-		checkMoments(t, before, n.Taints, want)
+		checkTimes(t, before, n.Taints, want)
 	}
 }
 
@@ -221,30 +221,30 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 func checkUntouched(t *testing.T, before, after []model.Taint) {
 	t.Helper()
 	for _, taint := range before {
-		if !ours(taint) && !slices.Contains(after, taint) {
-			t.Fatalf("%+v is gone", taint)
+		if !managed(taint) && !slices.Contains(after, taint) {
+			t.Fatalf("foreign taint %+v was removed", taint)
 		}
 	}
 	seen := map[string]bool{}
 	for _, taint := range after {
 		id := fmt.Sprint(taint.Key, taint.Effect)
 		if seen[id] {
-			t.Fatalf("two of %s", id)
+			t.Fatalf("duplicate taint %s", id)
 		}
 		seen[id] = true
-		if !ours(taint) && !slices.Contains(before, taint) {
-			t.Fatalf("%+v was added", taint)
+		if !managed(taint) && !slices.Contains(before, taint) {
+			t.Fatalf("foreign taint %+v was added", taint)
 		}
 	}
 }
 
-// checkMoments checks that at most one NoExecute taint exists, with its own time or that of its
+// checkTimes checks that at most one NoExecute taint exists, with its own time or that of its
 // predecessor.
-func checkMoments(t *testing.T, before, after []model.Taint, want string) {
+func checkTimes(t *testing.T, before, after []model.Taint, want string) {
 	t.Helper()
 	since := map[string]time.Time{}
 	for _, taint := range before {
-		if taint.Effect == model.NoExecute && ours(taint) {
+		if taint.Effect == model.NoExecute && managed(taint) {
 			since[taint.Key] = taint.Added
 		}
 	}
@@ -256,14 +256,14 @@ func checkMoments(t *testing.T, before, after []model.Taint, want string) {
 		}
 	}
 	for _, taint := range after {
-		if taint.Effect == model.NoExecute && ours(taint) && (taint.Key != want || !taint.Added.Equal(expected)) {
-			t.Fatalf("%+v, where %q since %v is wanted", taint, want, expected)
+		if taint.Effect == model.NoExecute && managed(taint) && (taint.Key != want || !taint.Added.Equal(expected)) {
+			t.Fatalf("got %+v, want key %q added at %v", taint, want, expected)
 		}
 	}
 }
 
-func BenchmarkSchedulingOfANodeThatIsWell(b *testing.B) {
-	n := reports(conditions{model.Ready: model.True, model.MemoryPressure: model.False}, keeps("k"))
+func BenchmarkScheduling_HealthyNode(b *testing.B) {
+	n := nodeWith(conditions{model.Ready: model.True, model.MemoryPressure: model.False}, noSchedule("k"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if c := taints.Scheduling(n, later); !c.Empty() {

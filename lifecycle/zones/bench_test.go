@@ -12,7 +12,7 @@ import (
 const nodes, places = 150_000, 30
 
 func cluster() (z *zones.Zones, names []string, in []model.Place) {
-	z = zones.New(usual())
+	z = zones.New(defaultPolicy())
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("node-%06d", i))
 		in = append(in, model.Place{Region: "r", Zone: fmt.Sprintf("z%02d", i%places)})

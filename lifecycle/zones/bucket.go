@@ -15,15 +15,15 @@ type bucket struct {
 	emptied  time.Time     // zero: full, whatever the rate
 }
 
-// longest is an interval beyond the lifetime of any controller. Times after it still fit into
+// maxInterval is an interval beyond the lifetime of any controller. Times after it still fit into
 // nanoseconds since 1970.
-const longest = 100 * 365 * 24 * time.Hour
+const maxInterval = 100 * 365 * 24 * time.Hour
 
 // interval returns the time per token, rounded up, so that the rate is not exceeded.
 func interval(rate float64) time.Duration {
 	ns := float64(time.Second) / rate
-	if !(ns < float64(longest)) { // also for a rate of 0
-		return longest
+	if !(ns < float64(maxInterval)) { // also for a rate of 0
+		return maxInterval
 	}
 	return time.Duration(math.Ceil(ns))
 }

@@ -38,8 +38,8 @@ type Change struct {
 	First    bool
 }
 
-// fewest is the number of unready nodes that is no partial disruption, whatever the share.
-const fewest = 2
+// toleratedUnready is the number of unready nodes that is no partial disruption at any share.
+const toleratedUnready = 2
 
 // state returns the state of a zone with the given numbers of counted nodes. A zone without any
 // is Normal.
@@ -47,7 +47,7 @@ func (p *Policy) state(ready, unready int) State {
 	switch {
 	case ready == 0 && unready > 0:
 		return FullDisruption
-	case unready > fewest && float64(unready)/float64(ready+unready) >= p.Unhealthy:
+	case unready > toleratedUnready && float64(unready)/float64(ready+unready) >= p.Unhealthy:
 		return PartialDisruption
 	}
 	return Normal

@@ -12,14 +12,14 @@ import (
 func (z *Zones) Wait(name string, since time.Time) {
 	if n, known := z.nodes[name]; known {
 		n.zone.waiting.Set(name, since)
-		z.turn(n.zone)
+		z.updateNextToken(n.zone)
 	}
 }
 
 // Leave removes a node from the queue, if it is in it.
 func (z *Zones) Leave(name string) {
 	if n, known := z.nodes[name]; known && n.zone.waiting.Remove(name) {
-		z.turn(n.zone)
+		z.updateNextToken(n.zone)
 	}
 }
 
@@ -36,22 +36,22 @@ func (z *Zones) Waiting(name string) (since time.Time, of int, ok bool) {
 	return since, n.zone.waiting.Len(), true
 }
 
-// follow moves a waiting node from one zone's queue to another's.
-func (z *Zones) follow(name string, from, to *zone) {
+// moveWaiting moves a waiting node from one zone's queue to another's.
+func (z *Zones) moveWaiting(name string, from, to *zone) {
 	if since, waits := from.waiting.At(name); waits {
 		from.waiting.Remove(name)
 		to.waiting.Set(name, since)
-		z.turn(from)
-		z.turn(to)
+		z.updateNextToken(from)
+		z.updateNextToken(to)
 	}
 }
 
-// turn updates a zone's place among those with waiting nodes and a rate.
-func (z *Zones) turn(s *zone) {
-	if s.told && s.bucket.rate > 0 && s.waiting.Len() > 0 {
-		z.turns.Set(s.id, s.bucket.next())
+// updateNextToken schedules the next token of a zone with waiting nodes and a rate.
+func (z *Zones) updateNextToken(s *zone) {
+	if s.reported && s.bucket.rate > 0 && s.waiting.Len() > 0 {
+		z.nextTokens.Set(s.id, s.bucket.next())
 	} else {
-		z.turns.Remove(s.id)
+		z.nextTokens.Remove(s.id)
 	}
 }
 
@@ -60,7 +60,7 @@ func (z *Zones) turn(s *zone) {
 // [Zones.Update] has none.
 func (z *Zones) Take(now time.Time) (names []string) {
 	var due []*zone
-	for id, ok := z.turns.Pop(now); ok; id, ok = z.turns.Pop(now) {
+	for id, ok := z.nextTokens.Pop(now); ok; id, ok = z.nextTokens.Pop(now) {
 		due = append(due, z.byID[id])
 	}
 	slices.SortFunc(due, byPlace)
@@ -68,8 +68,8 @@ func (z *Zones) Take(now time.Time) (names []string) {
 		name, _, _ := s.waiting.Next()
 		s.waiting.Remove(name)
 		s.bucket.drain(now)
-		z.hand(s, name)
-		z.turn(s)
+		z.setTaker(s, name)
+		z.updateNextToken(s)
 		names = append(names, name)
 	}
 	return names
@@ -78,7 +78,7 @@ func (z *Zones) Take(now time.Time) (names []string) {
 // Next returns when [Zones.Take] may next return a node, perhaps long past. If that depends on a
 // call of another method, ok is false.
 func (z *Zones) Next() (at time.Time, ok bool) {
-	_, at, ok = z.turns.Next()
+	_, at, ok = z.nextTokens.Next()
 	return at, ok
 }
 
@@ -86,7 +86,7 @@ func (z *Zones) Next() (at time.Time, ok bool) {
 // rate. Without a rate, or before the first [Zones.Update], ok is false.
 func (z *Zones) TokenOf(p model.Place) (at time.Time, ok bool) {
 	s := z.zones[p]
-	if s == nil || !s.told || s.bucket.rate <= 0 {
+	if s == nil || !s.reported || s.bucket.rate <= 0 {
 		return time.Time{}, false
 	}
 	return s.bucket.next(), true
@@ -100,22 +100,22 @@ func (z *Zones) GiveBack(name string, now time.Time) {
 	if s == nil {
 		return
 	}
-	z.keep(s)
+	z.clearTaker(s)
 	s.bucket.refill(now)
-	z.turn(s)
+	z.updateNextToken(s)
 }
 
-// hand stores the recipient of a zone's last token.
-func (z *Zones) hand(s *zone, name string) {
-	z.keep(s)
+// setTaker stores the recipient of a zone's last token.
+func (z *Zones) setTaker(s *zone, name string) {
+	z.clearTaker(s)
 	if other := z.takers[name]; other != nil {
-		z.keep(other)
+		z.clearTaker(other)
 	}
 	s.taker, z.takers[name] = name, s
 }
 
-// keep records that a zone's last token can not be returned any more.
-func (z *Zones) keep(s *zone) {
+// clearTaker records that a zone's last token can not be returned any more.
+func (z *Zones) clearTaker(s *zone) {
 	if s.taker != "" {
 		delete(z.takers, s.taker)
 		s.taker = ""
@@ -137,6 +137,6 @@ func (z *Zones) Stop(p model.Place, now time.Time) { z.drain(p, now) }
 func (z *Zones) drain(p model.Place, at time.Time) {
 	s := z.at(p)
 	s.bucket.drain(at)
-	z.keep(s)
-	z.turn(s)
+	z.clearTaker(s)
+	z.updateNextToken(s)
 }

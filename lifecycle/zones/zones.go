@@ -11,18 +11,18 @@ import (
 // Zones are the zones of a cluster, with counts of their nodes and queues of lost ones. The zero
 // value is not usable; see [New].
 type Zones struct {
-	policy  Policy
-	nodes   map[string]node
-	zones   map[model.Place]*zone
-	born    int                    // number of zones ever created
-	counted int                    // zones with counted nodes
-	full    int                    // those of them without a ready node
-	wereAll bool                   // all of them were full at the last Update
-	dirty   []*zone                // changed since the last Update
-	vacant  []*zone                // without nodes, kept until their bucket is full
-	turns   *timerqueue.Queue[int] // zones with waiting nodes and a rate, by their next token
-	byID    map[int]*zone
-	takers  map[string]*zone // the zone of a node with the last token
+	policy     Policy
+	nodes      map[string]node
+	zones      map[model.Place]*zone
+	created    int                    // number of zones ever created
+	counted    int                    // zones with counted nodes
+	full       int                    // those of them without a ready node
+	wasAllFull bool                   // all of them were full at the last Update
+	dirty      []*zone                // changed since the last Update
+	vacant     []*zone                // without nodes, stored until their bucket is full
+	nextTokens *timerqueue.Queue[int] // zones with waiting nodes and a rate, by their next token
+	byID       map[int]*zone
+	takers     map[string]*zone // the zone of a node with the last token
 }
 
 type node struct {
@@ -36,7 +36,7 @@ type zone struct {
 	nodes          int // including those that do not count
 	ready, unready int // of the counted ones
 	state          State
-	told           bool // its state was reported to the caller
+	reported       bool // its state was reported to the caller
 	dirty, vacant  bool // it is in the list of that name
 	bucket         bucket
 	taker          string // recipient of its last token; "": none that could return it
@@ -47,7 +47,7 @@ type zone struct {
 func New(p Policy) *Zones {
 	return &Zones{
 		policy: p, nodes: map[string]node{}, zones: map[model.Place]*zone{},
-		turns: timerqueue.New[int](), byID: map[int]*zone{}, takers: map[string]*zone{},
+		nextTokens: timerqueue.New[int](), byID: map[int]*zone{}, takers: map[string]*zone{},
 	}
 }
 
@@ -67,7 +67,7 @@ func (z *Zones) Set(name string, p model.Place, ready, counted bool) {
 	}
 	z.tally(was, -1)
 	if was.zone != is.zone {
-		z.follow(name, was.zone, is.zone)
+		z.moveWaiting(name, was.zone, is.zone)
 	}
 }
 
@@ -84,8 +84,8 @@ func (z *Zones) Remove(name string) {
 func (z *Zones) at(p model.Place) *zone {
 	s := z.zones[p]
 	if s == nil {
-		z.born++
-		s = &zone{id: z.born, place: p, waiting: timerqueue.New[string]()}
+		z.created++
+		s = &zone{id: z.created, place: p, waiting: timerqueue.New[string]()}
 		z.zones[p], z.byID[s.id] = s, s
 		z.mark(s)
 	}
@@ -142,7 +142,7 @@ func (z *Zones) Count(p model.Place) (ready, unready int) {
 // State returns the result of the last [Zones.Update] for a place: Normal and 0 for one not
 // evaluated by it.
 func (z *Zones) State(p model.Place) (state State, rate float64) {
-	if s := z.zones[p]; s != nil && s.told {
+	if s := z.zones[p]; s != nil && s.reported {
 		return s.state, s.bucket.rate
 	}
 	return Normal, 0
@@ -153,7 +153,7 @@ func (z *Zones) State(p model.Place) (state State, rate float64) {
 func (z *Zones) Each(yield func(p model.Place, state State, rate float64, size, unready int)) {
 	var all []*zone
 	for _, s := range z.zones {
-		if s.told {
+		if s.reported {
 			all = append(all, s)
 		}
 	}
@@ -170,8 +170,8 @@ func byPlace(a, b *zone) int { return a.place.Compare(b.place) }
 // return is the First. Update costs O(changed zones), and O(zones) when the last zone becomes
 // fully disrupted or the first one recovers.
 func (z *Zones) Update(now time.Time) (changes []Change) {
-	if all := z.AllFull(); all != z.wereAll {
-		z.wereAll = all
+	if all := z.AllFull(); all != z.wasAllFull {
+		z.wasAllFull = all
 		for _, s := range z.zones {
 			z.mark(s)
 		}
@@ -187,32 +187,32 @@ func (z *Zones) Update(now time.Time) (changes []Change) {
 		}
 	}
 	z.dirty = z.dirty[:0]
-	z.raze(now)
+	z.dropVacant(now)
 	slices.SortFunc(changes, func(a, b Change) int { return a.Place.Compare(b.Place) })
 	return changes
 }
 
 func (z *Zones) evaluate(s *zone, now time.Time) Change {
-	c := Change{Place: s.place, WasState: s.state, WasRate: s.bucket.rate, First: !s.told}
+	c := Change{Place: s.place, WasState: s.state, WasRate: s.bucket.rate, First: !s.reported}
 	if c.First {
 		c.WasState, c.WasRate = Normal, z.policy.Rate
 	}
 	c.State = z.policy.state(s.ready, s.unready)
-	c.Rate = z.policy.rate(c.State, s.ready+s.unready, z.wereAll)
-	s.state, s.told = c.State, true
+	c.Rate = z.policy.rate(c.State, s.ready+s.unready, z.wasAllFull)
+	s.state, s.reported = c.State, true
 	s.bucket.set(c.Rate, now)
 	if c.Rate == 0 {
-		z.keep(s) // a stop leaves no token anyway
+		z.clearTaker(s) // a stop leaves no token anyway
 	}
-	z.turn(s)
+	z.updateNextToken(s)
 	return c
 }
 
-// vacate keeps the bucket of a zone that has lost its last node. If the zone returns soon, it has
+// vacate stores the bucket of a zone that has lost its last node. If the zone returns soon, it has
 // no more tokens than without the change. A stop ends with it, and the bucket fills at the
 // fastest rate: once full, it can be dropped.
 func (z *Zones) vacate(s *zone, now time.Time) {
-	s.told = false
+	s.reported = false
 	if s.bucket.rate == 0 {
 		s.bucket.set(max(z.policy.Rate, z.policy.SecondaryRate, z.policy.FullRate), now)
 	}
@@ -222,15 +222,15 @@ func (z *Zones) vacate(s *zone, now time.Time) {
 	}
 }
 
-// raze drops vacant zones with a full bucket.
-func (z *Zones) raze(now time.Time) {
+// dropVacant drops vacant zones with a full bucket.
+func (z *Zones) dropVacant(now time.Time) {
 	z.vacant = slices.DeleteFunc(z.vacant, func(s *zone) bool {
 		if s.nodes == 0 && s.bucket.rate > 0 && !s.bucket.has(now) {
 			return false
 		}
 		s.vacant = false
 		if s.nodes == 0 {
-			z.keep(s)
+			z.clearTaker(s)
 			delete(z.zones, s.place)
 			delete(z.byID, s.id)
 		}

@@ -14,9 +14,9 @@ const (
 
 // beat is one due write of a node: of its status or of its lease.
 type beat struct {
-	node   *node
-	turn   int // valid only while equal to the node's turn
-	status bool
+	node       *node
+	generation int // valid only while equal to the node's generation
+	status     bool
 }
 
 // calendar stores the beats by the time at which they are due. Most nodes share their times, so
@@ -38,8 +38,8 @@ func (c *calendar) add(at time.Time, b beat) {
 	c.due[key] = append(c.due[key], b)
 }
 
-// take returns the beats due now, in the order of their addition.
-func (c *calendar) take(now time.Time) []beat {
+// pop returns the beats due now, in the order of their addition.
+func (c *calendar) pop(now time.Time) []beat {
 	key, ok := c.moments.Pop(now)
 	if !ok {
 		return nil

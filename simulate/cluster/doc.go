@@ -7,7 +7,7 @@
 //   - The package decides nothing. Events come from the file, decisions from the Fleet. The
 //     package simulates the API server, and the nodes that write to it.
 //   - At one instant all events happen, then the writes of nodes at that instant, then the
-//     controller acts until it has nothing more to do.
+//     controller runs until it returns no more actions.
 //   - The same file gives the same bytes: nothing depends on the order of a map, on the clock
 //     or on the machine.
 //   - A healthy node costs a few operations for each of its renewals, and no decision.

@@ -54,8 +54,8 @@ func output(t *testing.T, s *cluster.Scenario) (lines, text string) {
 	return all[0].String(), all[2].String()
 }
 
-// The scenarios of examples/clusters have the output in the files beside them.
-func TestExamples(t *testing.T) {
+// TestExamples_PrintExpectedLines compares examples/clusters with the files beside them.
+func TestExamples_PrintExpectedLines(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clusters, "*.yaml"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d examples, %v", len(files), err)
@@ -67,7 +67,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.HasPrefix(data, []byte("# ")) {
-				t.Error("the story is not told at the head of the file")
+				t.Error("the file does not begin with a comment")
 			}
 			lines, text := output(t, read(t, string(data)))
 			for _, a := range assertions(t, strings.TrimSuffix(file, ".yaml")+".expect.json") {
@@ -109,7 +109,7 @@ func readable(t *testing.T, text string) {
 	}
 }
 
-func TestTextTellsTheStory(t *testing.T) {
+func TestWriteText_DescribesDecisions(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(clusters, "zone-outage.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +118,8 @@ func TestTextTellsTheStory(t *testing.T) {
 	for _, want := range []string{
 		"10 nodes, 3 pods\n",
 		"\n     55s  a-3: stopped\n",
-		"\n     90s  → a-3: DiskPressure, MemoryPressure, PIDPressure, Ready become Unknown (NodeStatusUnknown): last heard of at 50s, 40s ago\n",
-		"          → zone \"eu/eu-1\" is PartialDisruption: 4 of its 6 nodes not ready; nobody is given up there\n",
+		"\n     90s  → a-3: DiskPressure, MemoryPressure, PIDPressure, Ready become Unknown (NodeStatusUnknown): last heartbeat at 50s, 40s ago\n",
+		"          → zone \"eu/eu-1\" is PartialDisruption: 4 of its 6 nodes not ready; no node there is declared lost\n",
 		"          → a-0: eviction of default/second is called off: no NoExecute taint is left\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -128,7 +128,7 @@ func TestTextTellsTheStory(t *testing.T) {
 	}
 }
 
-func TestTextTellsOfWhatIsLeftOfPods(t *testing.T) {
+func TestWriteText_DescribesDeletionOfEvictedPods(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(clusters, "evicted-pods.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -144,8 +144,7 @@ func TestTextTellsOfWhatIsLeftOfPods(t *testing.T) {
 	}
 }
 
-// The output in docs/reference/scenarios.md is that of the scenario.
-func TestTheExampleOfTheDocs(t *testing.T) {
+func TestDocs_ExamplePrintsShownOutput(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/scenarios.md")
 	if err != nil {
 		t.Fatal(err)
@@ -156,9 +155,9 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 	_, after, _ = strings.Cut(after, "```\n")
 	want, _, found := strings.Cut(after, "```")
 	if !found {
-		t.Fatal("there is no example in docs/reference/scenarios.md")
+		t.Fatal("docs/reference/scenarios.md has no example of a ClusterScenario")
 	}
 	if _, text := output(t, read(t, file)); text != want {
-		t.Errorf("%s\nbut it prints\n%s", want, text)
+		t.Errorf("docs/reference/scenarios.md shows\n%s\nbut it prints\n%s", want, text)
 	}
 }

@@ -86,7 +86,7 @@ var faultyEvents = map[string]string{
 	twoNodes + "events: [{at: 1s, restart: now}]":                                                 `events[0].restart: "now": must be true or false`,
 }
 
-func TestFaults(t *testing.T) {
+func TestScenario_ReportsFaults(t *testing.T) {
 	expectFaults(t, faultyObjects)
 	expectFaults(t, faultyEvents)
 }
@@ -103,14 +103,14 @@ func expectFaults(t *testing.T, faulty map[string]string) {
 			t.Errorf("%s\n\tfaults %q\n\twant   %s", text, lines, want)
 		}
 		if len(lines) > 2 {
-			t.Errorf("%s\n\tone mistake makes %d faults: %q", text, len(lines), lines)
+			t.Errorf("%s\n\tone mistake, got %d faults: %q", text, len(lines), lines)
 		}
 	}
 }
 
 // Whether a pod exists is known only during the run: it may have been evicted. In this case
 // nothing is printed either.
-func TestAPodThatIsThereCanNotBeAdded(t *testing.T) {
+func TestAddPod_RefusedWhilePodExists(t *testing.T) {
 	const file = head + twoNodes + "pods: [{metadata: {name: p}, spec: {nodeName: a-0}}]\nuntil: 10m\nevents:\n- {at: 1s, taint: {nodes: [a-1], key: k, effect: NoSchedule}}\n"
 	const again = "addPod: {metadata: {name: p}, spec: {nodeName: a-0}}}\n"
 	s := read(t, file+"- {at: 30s, condition: {nodes: [a-0], type: DiskPressure, status: \"True\"}}\n- {at: 60s, "+again)
@@ -127,7 +127,7 @@ func TestAPodThatIsThereCanNotBeAdded(t *testing.T) {
 	output(t, read(t, file+"- {at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}\n- {at: 60s, "+again))
 }
 
-func TestAllFaultsOfAFileAtOnce(t *testing.T) {
+func TestScenario_ReportsAllFaultsAtOnce(t *testing.T) {
 	_, faults := parse(head + `
 config: {nodeEvictionRate: -1}
 nodes: [{metadata: {name: a}, count: 0}, {metadata: {name: b}}]

@@ -36,13 +36,13 @@ func FuzzRead(f *testing.F) {
 		if faults.Err() != nil {
 			for _, l := range faults {
 				if strings.ContainsAny(l.Error(), "\n\r") {
-					t.Errorf("a fault of more than one line: %q", l)
+					t.Errorf("fault with more than one line: %q", l)
 				}
 			}
 			return
 		}
 		if s.large() {
-			return // it is valid, and would run for long
+			return // valid, but too slow for a fuzzer
 		}
 		var out, again, text bytes.Buffer
 		first := s.WriteJSON(&out)
@@ -84,7 +84,7 @@ func inOrder(t *testing.T, output []byte) {
 		case now < at:
 			t.Errorf("%+v after %+v", l, before)
 		case now == at && compare(before, l) > 0:
-			t.Errorf("%+v stands behind %+v", l, before)
+			t.Errorf("line %+v follows %+v", l, before)
 		}
 		before, at = l, now
 	}

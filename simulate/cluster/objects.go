@@ -13,9 +13,9 @@ import (
 
 // nodeSpec is a node of the file: its object at registration, and its reports.
 type nodeSpec struct {
-	object model.Node // without conditions; name and times are set at registration
-	labels map[string]string
-	says   [model.ConditionTypes]model.Status
+	object    model.Node // without conditions; name and times are set at registration
+	labels    map[string]string
+	ownStatus [model.ConditionTypes]model.Status
 }
 
 // podSpec is a pod of the file.
@@ -34,7 +34,7 @@ var sayings = [model.ConditionTypes]model.Status{
 }
 
 func nodeOf(n *corev1.Node) nodeSpec {
-	s := nodeSpec{object: convert.Node(n), labels: n.Labels, says: sayings}
+	s := nodeSpec{object: convert.Node(n), labels: n.Labels, ownStatus: sayings}
 	// An invalid duration is ignored.
 	if key, text := convert.Autonomy(n.Annotations); key != "" {
 		s.object.Autonomy, _ = convert.ParseAutonomy(text)
@@ -45,7 +45,7 @@ func nodeOf(n *corev1.Node) nodeSpec {
 	}
 	for i := range n.Status.Conditions {
 		if t, c, decides := convert.Condition(&n.Status.Conditions[i]); decides {
-			s.says[t] = c.Status
+			s.ownStatus[t] = c.Status
 		}
 	}
 	return s

@@ -10,7 +10,7 @@ import (
 )
 
 // plays returns the number of random scenarios to compare with the reference model.
-func plays() uint64 {
+func scenarios() uint64 {
 	if testing.Short() {
 		return 200
 	}
@@ -19,20 +19,20 @@ func plays() uint64 {
 
 // The output for random clusters equals that of the reference model, an independent and simple
 // implementation of the contract.
-func TestTwin(t *testing.T) {
+func TestScenario_EqualsReferenceModel(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]uint64{}
-	for seed := range plays() {
-		p := newPlay(seed, seed%4 == 0)
-		want := newTwin(p).run()
+	for seed := range scenarios() {
+		p := newScenario(seed, seed%4 == 0)
+		want := newReference(p).run()
 		expectSame(t, p, want)
 		for _, l := range want {
 			kinds[strings.Fields(l)[1]]++
 		}
 	}
 	for _, kind := range []string{"zone", "condition", "taint", "pod-not-ready", "evict", "cancel", "clear-pod"} {
-		if kinds[kind] < plays()/4 {
-			t.Errorf("%d lines of kind %s in %d plays: too few to mean much", kinds[kind], kind, plays())
+		if kinds[kind] < scenarios()/4 {
+			t.Errorf("%d lines of kind %s in %d scenarios, want at least a quarter", kinds[kind], kind, scenarios())
 		}
 	}
 	t.Log(kinds)
@@ -40,29 +40,29 @@ func TestTwin(t *testing.T) {
 
 // A failover changes nothing if no token is awaited or was just spent, and no node is about to
 // become silent. This holds for any timers and any number of failovers.
-func TestFailovers(t *testing.T) {
+func TestRestart_ChangesNothingInQuietMoments(t *testing.T) {
 	t.Parallel()
 	tried, taints := 0, 0
-	for seed := range plays() / 4 {
-		p := newPlay(seed, true)
-		want := told(t, p.yaml())
-		calm := calmMoments(p, want)
-		if !p.based || len(calm) == 0 {
+	for seed := range scenarios() / 4 {
+		p := newScenario(seed, true)
+		want := sortedOutput(t, p.yaml())
+		quiet := quietTimes(p, want)
+		if !p.based || len(quiet) == 0 {
 			continue
 		}
-		expectSame(t, p.withFailovers(calm...), want)
-		tried += len(calm)
+		expectSame(t, p.withFailovers(quiet...), want)
+		tried += len(quiet)
 		taints += strings.Count(strings.Join(want, "\n"), "NoExecute")
 	}
-	if tried < int(plays()/2) || taints < int(plays()/4) {
-		t.Errorf("%d failovers among %d NoExecute taints: too few to mean much", tried, taints)
+	if tried < int(scenarios()/2) || taints < int(scenarios()/4) {
+		t.Errorf("got %d failovers and %d NoExecute taints, too few", tried, taints)
 	}
 	t.Logf("%d failovers, %d NoExecute taints", tried, taints)
 }
 
-// calmMoments returns times, a minute apart, without such events nearby. It returns none if a
+// quietTimes returns times, a minute apart, without such events nearby. It returns none if a
 // zone is ever disrupted, because its empty bucket is not stored in the API.
-func calmMoments(p *play, lines []string) (calm []int) {
+func quietTimes(p *scenario, lines []string) (quiet []int) {
 	near := map[int]bool{}
 	for _, l := range lines {
 		now := secondsOf(l)
@@ -83,21 +83,21 @@ func calmMoments(p *play, lines []string) (calm []int) {
 	}
 	for t := 60; t < p.until && t < p.events[len(p.events)-1].at; t += 60 {
 		if !near[t] {
-			calm = append(calm, t)
+			quiet = append(quiet, t)
 		}
 	}
-	return calm
+	return quiet
 }
 
 // Failovers at any time: the taints of lost nodes stay within the rate, and everything else
 // follows from them as in the reference model. No timer moves, and only ready nodes are
 // untainted. A silent node is Unknown at its deadline, or one renewal interval after the
 // takeover.
-func TestFailoversAtAnyTime(t *testing.T) {
+func TestRestart_AtAnyTimeKeepsRatesAndTimers(t *testing.T) {
 	t.Parallel()
 	failovers := 0
-	for seed := range plays() / 4 {
-		p := newPlay(seed, seed%3 == 0)
+	for seed := range scenarios() / 4 {
+		p := newScenario(seed, seed%3 == 0)
 		p.based = true
 		if len(p.events) == 0 {
 			continue
@@ -109,24 +109,24 @@ func TestFailoversAtAnyTime(t *testing.T) {
 		}
 		p = p.withFailovers(times...)
 		failovers += len(times)
-		w := newTwin(p)
-		w.turn = turns(told(t, p.yaml()))
+		w := newReference(p)
+		w.tainted = tainted(sortedOutput(t, p.yaml()))
 		expectSame(t, p, w.run())
-		expectRate(t, p, w.turn)
+		expectRate(t, p, w.tainted)
 	}
 	t.Logf("%d failovers", failovers)
 }
 
-// turns returns the nodes with a new NoExecute taint, except those in place of another one.
-func turns(lines []string) map[moved]bool {
-	swapped, all := map[moved]bool{}, map[moved]bool{}
+// tainted returns the nodes with a new NoExecute taint, except those in place of another one.
+func tainted(lines []string) map[taintTime]bool {
+	swapped, all := map[taintTime]bool{}, map[taintTime]bool{}
 	for _, op := range []string{"remove", "add"} {
 		for _, l := range lines {
 			f := strings.Fields(l)
 			if f[1] != "taint" || f[3] != op || !strings.HasSuffix(f[4], ":NoExecute") {
 				continue
 			}
-			m := moved{secondsOf(l), f[2]}
+			m := taintTime{secondsOf(l), f[2]}
 			if op == "remove" {
 				swapped[m] = true
 			} else if !swapped[m] {
@@ -137,9 +137,9 @@ func turns(lines []string) map[moved]bool {
 	return all
 }
 
-// expectRate checks the turns of each zone against its rate. Zones with nodes that leave or join
+// expectRate checks the NoExecute taints of each zone against its rate. Zones with nodes that leave or join
 // are skipped.
-func expectRate(t *testing.T, p *play, all map[moved]bool) {
+func expectRate(t *testing.T, p *scenario, all map[taintTime]bool) {
 	t.Helper()
 	open := map[string]bool{}
 	for _, e := range p.events {
@@ -156,14 +156,14 @@ func expectRate(t *testing.T, p *play, all map[moved]bool) {
 		for i := range at {
 			for j := i; j < len(at) && !open[zone]; j++ {
 				if float64(j-i+1) > 1+p.rate*float64(at[j]-at[i])+1e-9 {
-					t.Fatalf("zone %s: nodes given up at %v, at a rate of %g, in\n%s", zone, at[i:j+1], p.rate, p.yaml())
+					t.Fatalf("zone %s: nodes tainted NoExecute at %v, at a rate of %g, in\n%s", zone, at[i:j+1], p.rate, p.yaml())
 				}
 			}
 		}
 	}
 }
 
-// zoneOf returns the initial zone of a node of a play.
+// zoneOf returns the initial zone of a node of a scenario.
 func zoneOf(node string) string {
 	zone, _, _ := strings.Cut(node, "-")
 	return zone
@@ -176,9 +176,9 @@ func secondsOf(line string) (s int) {
 	return s
 }
 
-func expectSame(t *testing.T, p *play, want []string) {
+func expectSame(t *testing.T, p *scenario, want []string) {
 	t.Helper()
-	got := told(t, p.yaml())
+	got := sortedOutput(t, p.yaml())
 	for i := range max(len(got), len(want)) {
 		if at(got, i) != at(want, i) {
 			t.Fatalf("line %d is\n%s\nwant\n%s\nafter\n%s\nin\n%s", i, at(got, i), at(want, i), strings.Join(got[max(0, i-15):min(i, len(got))], "\n"), p.yaml())
@@ -193,9 +193,9 @@ func at(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// told returns the output of a scenario in the format of the reference model, sorted within each
+// sortedOutput returns the output of a scenario in the format of the reference model, sorted within each
 // time.
-func told(t *testing.T, file string) (all []string) {
+func sortedOutput(t *testing.T, file string) (all []string) {
 	t.Helper()
 	var out bytes.Buffer
 	if err := read(t, file).WriteJSON(&out); err != nil {

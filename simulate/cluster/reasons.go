@@ -15,21 +15,21 @@ import (
 // since formats a time as in the output.
 func since(at time.Time) string { return seconds(at.Sub(start)) }
 
-func (r *run) whySilent(n *node) string {
+func (r *run) whyUnknown(n *node) string {
 	last := n.lease
 	if heartbeat := n.object.Conditions[model.Ready].Heartbeat; heartbeat.After(last) {
 		last = heartbeat
 	}
 	if last.IsZero() {
-		return fmt.Sprintf("registered at %s and never heard of", since(n.object.Created))
+		return fmt.Sprintf("registered at %s, without a heartbeat since", since(n.object.Created))
 	}
-	return fmt.Sprintf("last heard of at %s, %s ago", since(last), seconds(r.world.now.Sub(last)))
+	return fmt.Sprintf("last heartbeat at %s, %s ago", since(last), seconds(r.env.now.Sub(last)))
 }
 
 // whyZone counts the nodes of a zone as the controller does.
 func (r *run) whyZone(c zones.Change) string {
 	of, unready := 0, 0
-	for _, n := range r.world.nodes {
+	for _, n := range r.env.nodes {
 		if n.object.Labels.Excluded || n.object.Labels.Place() != c.Place {
 			continue
 		}
@@ -37,15 +37,15 @@ func (r *run) whyZone(c zones.Change) string {
 			unready++
 		}
 	}
-	pace := "nobody is given up there"
+	pace := "no node there is declared lost"
 	if c.Rate > 0 {
-		pace = fmt.Sprintf("nodes are given up at %g per second", c.Rate)
+		pace = fmt.Sprintf("nodes are declared lost at %g per second", c.Rate)
 	}
 	return fmt.Sprintf("%d of its %d nodes not ready; %s", unready, of, pace)
 }
 
 func (r *run) whyEvicted(a *core.Action) string {
-	n := r.world.nodes[a.Node]
+	n := r.env.nodes[a.Node]
 	switch {
 	case n == nil:
 		return "the node is gone"
@@ -65,7 +65,7 @@ func (r *run) whyEvicted(a *core.Action) string {
 			first, taint, found = at, t, true
 		}
 	}
-	borne, _ := evictions.Patience(a.Pod, &taint)
+	borne, _ := evictions.TolerationTime(a.Pod, &taint)
 	if borne <= 0 {
 		return taintName(taint) + " is not tolerated"
 	}
@@ -73,7 +73,7 @@ func (r *run) whyEvicted(a *core.Action) string {
 }
 
 func (r *run) whyCancelled(a *core.Action) string {
-	n := r.world.nodes[a.Node]
+	n := r.env.nodes[a.Node]
 	if n == nil {
 		return "the node is gone"
 	}
@@ -85,8 +85,8 @@ func (r *run) whyCancelled(a *core.Action) string {
 	return "no NoExecute taint is left"
 }
 
-func (r *run) whyCleared(a *core.Action) string {
-	return fmt.Sprintf("evicted by the node's agent at %s, %s ago", since(*a.Pod.Evicted), seconds(r.world.now.Sub(*a.Pod.Evicted)))
+func (r *run) whyDeleted(a *core.Action) string {
+	return fmt.Sprintf("evicted by the node's agent at %s, %s ago", since(*a.Pod.Evicted), seconds(r.env.now.Sub(*a.Pod.Evicted)))
 }
 
 // counted returns a number of things, such as 1 node or 2 nodes.

@@ -13,10 +13,10 @@ import (
 // run is a scenario in progress.
 type run struct {
 	scenario *Scenario
-	world    *world
-	told     map[string]zoneState // last reported states of zones, by name
+	env      *env
+	reported map[string]zoneState // last reported states of zones, by name
 	chapters []chapter
-	happened int // number of events
+	applied  int // number of events
 }
 
 // chapter has the events and actions of one time, at the printed precision of a millisecond.
@@ -36,15 +36,15 @@ var normal = zones.Normal.String()
 // run runs the scenario to its end. It returns an error if the run finds a fault of the file, or
 // an error of the program.
 func (s *Scenario) run() ([]chapter, error) {
-	r := &run{scenario: s, world: newWorld(), told: map[string]zoneState{}}
+	r := &run{scenario: s, env: newEnv(), reported: map[string]zoneState{}}
 	for _, n := range s.nodes {
-		r.world.register(n)
+		r.env.register(n)
 	}
 	for _, p := range s.pods {
-		r.world.create(p)
+		r.env.create(p)
 	}
 	end := start.Add(s.until)
-	for r.world.now.Before(end) {
+	for r.env.now.Before(end) {
 		if err := r.instant(); err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (s *Scenario) run() ([]chapter, error) {
 		if !ok {
 			break
 		}
-		r.world.now = next
+		r.env.now = next
 	}
 	r.close()
 	return r.chapters, nil
@@ -60,25 +60,25 @@ func (s *Scenario) run() ([]chapter, error) {
 
 // instant simulates one time: events, then writes of nodes, then actions of the controller.
 func (r *run) instant() error {
-	if err := r.happen(); err != nil {
+	if err := r.applyEvents(); err != nil {
 		return err
 	}
-	r.world.beat()
-	if r.world.fleet == nil {
+	r.env.beat()
+	if r.env.fleet == nil {
 		r.takeOver()
 	}
-	if next, ok := r.world.fleet.Next(); r.world.changed || ok && !next.After(r.world.now) {
-		return r.settle()
+	if next, ok := r.env.fleet.Next(); r.env.changed || ok && !next.After(r.env.now) {
+		return r.runController()
 	}
 	return nil
 }
 
-// happen executes the events of this time.
-func (r *run) happen() error {
+// applyEvents executes the events of this time.
+func (r *run) applyEvents() error {
 	events := r.scenario.events
-	for ; r.happened < len(events) && !start.Add(events[r.happened].at).After(r.world.now); r.happened++ {
-		for _, d := range events[r.happened].deeds {
-			if err := d.do(r.world); err != nil {
+	for ; r.applied < len(events) && !start.Add(events[r.applied].at).After(r.env.now); r.applied++ {
+		for _, d := range events[r.applied].changes {
+			if err := d.do(r.env); err != nil {
 				return err
 			}
 			c := r.chapter()
@@ -91,7 +91,7 @@ func (r *run) happen() error {
 // takeOver starts a new controller, which receives the objects of the API, leases first, and
 // nothing else. After a failover its predecessor was active until now.
 func (r *run) takeOver() {
-	w := r.world
+	w := r.env
 	w.fleet = core.New(r.scenario.policy)
 	names := slices.Sorted(maps.Keys(w.nodes))
 	for _, name := range names {
@@ -115,23 +115,23 @@ func (r *run) takeOver() {
 	w.changed = true
 }
 
-// mostActs is the maximum number of rounds of the controller in one instant, each caused by the
+// maxRounds is the maximum number of rounds of the controller in one instant, each caused by the
 // one before. Reaching it means an error of the program.
-const mostActs = 1000
+const maxRounds = 1000
 
-// settle has the controller act until it has nothing more to do now.
-func (r *run) settle() error {
-	for range mostActs {
-		r.world.changed = false
-		actions := r.world.fleet.Act(r.world.now)
+// runController runs the controller until it returns no more actions for this time.
+func (r *run) runController() error {
+	for range maxRounds {
+		r.env.changed = false
+		actions := r.env.fleet.Act(r.env.now)
 		for i := range actions {
-			r.carryOut(&actions[i])
+			r.execute(&actions[i])
 		}
 		if len(actions) == 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("the controller does not come to rest at %s: this is a bug of the program, please report it with the scenario", seconds(r.world.now.Sub(start)))
+	return fmt.Errorf("the controller does not come to rest at %s: this is a bug of the program, please report it with the scenario", seconds(r.env.now.Sub(start)))
 }
 
 // next returns the next time at which something is due.
@@ -141,12 +141,12 @@ func (r *run) next() (next time.Time, ok bool) {
 			next, ok = at, true
 		}
 	}
-	earlier(r.world.calendar.next())
-	if r.happened < len(r.scenario.events) {
-		earlier(start.Add(r.scenario.events[r.happened].at), true)
+	earlier(r.env.calendar.next())
+	if r.applied < len(r.scenario.events) {
+		earlier(start.Add(r.scenario.events[r.applied].at), true)
 	}
 	// The controller has already executed actions that are due now.
-	if at, is := r.world.fleet.Next(); is && at.After(r.world.now) {
+	if at, is := r.env.fleet.Next(); is && at.After(r.env.now) {
 		earlier(at, true)
 	}
 	return next, ok
@@ -161,7 +161,7 @@ func (r *run) note(l Line) {
 
 // chapter returns the chapter of this time.
 func (r *run) chapter() *chapter {
-	at := seconds(r.world.now.Sub(start))
+	at := seconds(r.env.now.Sub(start))
 	if n := len(r.chapters); n == 0 || r.chapters[n-1].at != at {
 		r.close()
 		r.chapters = append(r.chapters, chapter{at: at})

@@ -13,9 +13,9 @@ import (
 // Kind is the kind of scenarios with many nodes.
 const Kind = "ClusterScenario"
 
-// mostObjects is the maximum number of objects that `count` may create from a file: nodes and
+// maxObjects is the maximum number of objects that `count` may create from a file: nodes and
 // pods together, those of events included.
-const mostObjects = 1_000_000
+const maxObjects = 1_000_000
 
 // Scenario is a timeline of a cluster.
 type Scenario struct {
@@ -34,15 +34,15 @@ type named[T any] struct {
 
 // event is a change of the cluster at one time.
 type event struct {
-	at    time.Duration
-	deeds []deed
+	at      time.Duration
+	changes []change
 }
 
-// deed is one change, as text and as a function. The function returns an error for a fault of the
+// change is one change, as text and as a function. The function returns an error for a fault of the
 // file that only the run can find.
-type deed struct {
+type change struct {
 	words string
-	do    func(*world) error
+	do    func(*env) error
 }
 
 // start is the start of virtual time. It is not the zero time, which stands for "never".
@@ -78,17 +78,17 @@ func newReader(faults *strictyaml.Faults) *reader {
 }
 
 func (r *reader) event(v strictyaml.Value) event {
-	o := v.Object(append([]string{"at"}, deedNames()...)...)
+	o := v.Object(append([]string{"at"}, changeNames()...)...)
 	e := event{at: r.at(o.Need("at"))}
 	nothing := true
-	for i := range deeds {
-		if w := o.Get(deeds[i].field); w.Present() {
-			e.deeds = append(e.deeds, deeds[i].read(r, w)...)
+	for i := range changes {
+		if w := o.Get(changes[i].field); w.Present() {
+			e.changes = append(e.changes, changes[i].read(r, w)...)
 			nothing = false
 		}
 	}
 	if nothing {
-		v.Fault("nothing happens: give it one of %s", strings.Join(deedNames(), ", "))
+		v.Fault("nothing happens: give it one of %s", strings.Join(changeNames(), ", "))
 	}
 	return e
 }
@@ -125,8 +125,8 @@ func (r *reader) expand(v strictyaml.Value, name string, count *int64) []string 
 	case n < 1:
 		r.faults.Add(v.Path()+".count", fmt.Sprint(n), "must be at least 1")
 		return nil
-	case n > mostObjects || r.objects > mostObjects:
-		r.faults.Add(v.Path()+".count", fmt.Sprint(n), "makes more than %d nodes and pods altogether", mostObjects)
+	case n > maxObjects || r.objects > maxObjects:
+		r.faults.Add(v.Path()+".count", fmt.Sprint(n), "makes more than %d nodes and pods altogether", maxObjects)
 		return nil
 	case n == 1:
 		return []string{name}

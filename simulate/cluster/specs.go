@@ -28,8 +28,8 @@ type podItem struct {
 // learnNodes notes the names of all nodes of the file, before pods and events are read. A pod may
 // be bound to a node registered later.
 func (r *reader) learnNodes(doc strictyaml.Object) {
-	var unheard strictyaml.Faults
-	quiet := &reader{faults: &unheard}
+	var ignored strictyaml.Faults
+	quiet := &reader{faults: &ignored}
 	learn := func(v strictyaml.Value) {
 		var item nodeItem
 		if v.Present() {
@@ -39,10 +39,10 @@ func (r *reader) learnNodes(doc strictyaml.Object) {
 			r.ever[name] = true
 		}
 	}
-	for _, v := range doc.Get("nodes").Quiet(&unheard).List() {
+	for _, v := range doc.Get("nodes").Discard(&ignored).List() {
 		learn(v)
 	}
-	for _, v := range doc.Get("events").Quiet(&unheard).List() {
+	for _, v := range doc.Get("events").Discard(&ignored).List() {
 		learn(v.Object("addNode").Get("addNode"))
 	}
 }

@@ -85,7 +85,7 @@ func (c *chapter) sentences() (all []string) {
 		for alike < len(lines) && lines[alike].alike(&lines[0]) {
 			alike++
 		}
-		all = append(all, "→ "+tellers[lines[0].Do](lines[:alike]))
+		all = append(all, "→ "+formatters[lines[0].Do](lines[:alike]))
 		lines = lines[alike:]
 	}
 	return all
@@ -97,8 +97,8 @@ func (l *Line) alike(other *Line) bool {
 		l.Do != doZone && l.Do != doLabel
 }
 
-// tellers format groups of similar lines as sentences.
-var tellers = map[string]func([]Line) string{
+// formatters format groups of similar lines as sentences.
+var formatters = map[string]func([]Line) string{
 	doZone: func(l []Line) string { return fmt.Sprintf("zone %q is %s: %s", *l[0].Zone, l[0].State, l[0].why) },
 	doCondition: func(l []Line) string {
 		return fmt.Sprintf("%s: %s become Unknown (%s): %s", l[0].Node, list(l, func(l *Line) string { return l.Type }), l[0].Reason, l[0].why)
@@ -130,5 +130,5 @@ func list(lines []Line, of func(*Line) string) string {
 	for i := range lines {
 		names[i] = of(&lines[i])
 	}
-	return inWords(names)
+	return listNames(names)
 }

@@ -28,7 +28,7 @@ var dipRates = []int{20, 50, 100}
 
 var falseAlarms = []falseAlarm{
 	{name: "dips of 2 s, 40-60 MiB below the threshold, at 20, 50, 100 MiB/s", runs: func(o options) int { return o.dips },
-		prime: "fill 380MiB", does: dip, sees: true, args: []string{trial.NoRegularLook}},
+		prime: "fill 380MiB", does: dip, sees: true, args: []string{trial.NoPeriodicCheck}},
 	{name: "page-cache streams of 1 GiB, written and read, periodic checks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
 		prime: "fill 50MiB", does: stream, args: []string{"--monitoring-period=100ms"}},
 	{name: "thrashing for 10 s at the pod's own limit of 64 MiB on a free node, periodic checks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
@@ -48,7 +48,7 @@ func alarms(ctx context.Context, o options) error {
 			waits, evictions, ooms = waits+w, evictions+e, ooms+k
 		}
 		if f.sees && waits < int64(f.runs(o)) {
-			return fmt.Errorf("%s: only %d of %d were seen: this says nothing", f.name, waits, f.runs(o))
+			return fmt.Errorf("%s: only %d of %d crossings were observed, too few", f.name, waits, f.runs(o))
 		}
 		fmt.Printf("| %s | %d | %d | %d | %d |\n", f.name, f.runs(o), waits, evictions, ooms)
 	}

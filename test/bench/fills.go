@@ -54,7 +54,7 @@ func rateName(rate int64) string {
 // time to exhaustion above the horizon of 500 ms; it must be 0.
 func series(ctx context.Context, o options, rate int64, args []string) (row string, err error) {
 	var saved, ooms, regular, early int
-	var toKilled, lookToKilled []time.Duration
+	var toKilled, checkToExit []time.Duration
 	var seen []int64
 	for range o.runs {
 		f := trial.Fill{
@@ -70,11 +70,11 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 			if r.ToKilled > 0 {
 				toKilled = append(toKilled, r.ToKilled)
 			}
-			lookToKilled = append(lookToKilled, r.LookToEmpty)
+			checkToExit = append(checkToExit, r.CheckToExit)
 			seen = append(seen, r.Rate/mib)
 		}
 		ooms += int(r.OOMKills)
-		if r.Look == "periodic" {
+		if r.Check == "periodic" {
 			regular++
 		}
 		if r.Early() {
@@ -82,7 +82,7 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 		}
 	}
 	return fmt.Sprintf("%s | %d/%d | %d | %d | %s (%s) | %s | %d", middle(seen), saved, o.runs, ooms, regular,
-		median(toKilled), most(toKilled), median(lookToKilled), early), nil
+		median(toKilled), most(toKilled), median(checkToExit), early), nil
 }
 
 func runFill(ctx context.Context, f trial.Fill) (trial.Result, error) {

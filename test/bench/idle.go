@@ -19,8 +19,8 @@ func (p population) cgroups() int { return p.pods * (1 + p.containers) }
 // usual is the largest population that a kubelet allows by default.
 var usual = population{pods: 110, containers: 2}
 
-// crowded returns a population of at least that many cgroups, in pods of three containers.
-func crowded(cgroups int) population { return population{pods: (cgroups + 3) / 4, containers: 3} }
+// manyCgroups returns a population of at least that many cgroups, in pods of three containers.
+func manyCgroups(cgroups int) population { return population{pods: (cgroups + 3) / 4, containers: 3} }
 
 const parkLimit, parkAbove, parkThreshold = 2 << 30, 10 * mib, 100 * mib
 
@@ -35,7 +35,7 @@ func parked(ctx context.Context, o options) error {
 func idleRows(ctx context.Context, o options, state string, park bool) error {
 	fmt.Printf("\n## Cost of watching: node of 2 GiB, %s, median (least-most) of %d times %s\n\n", state, o.idleRuns, o.idle)
 	fmt.Println("| pods x containers | cgroups | CPU, of one core | wake-ups a second | µs a wake-up | peak RSS | of it anonymous |\n|---|---|---|---|---|---|---|")
-	for _, p := range []population{usual, crowded(o.cgroups)} {
+	for _, p := range []population{usual, manyCgroups(o.cgroups)} {
 		costs := make([]cost, 0, o.idleRuns)
 		err := watched(ctx, o, p, park, func(a *trial.Agent) error {
 			for range o.idleRuns {
@@ -55,8 +55,8 @@ func idleRows(ctx context.Context, o options, state string, park bool) error {
 	return nil
 }
 
-// startTakes is the time allowed for the start, which is not measured.
-const startTakes = 5 * time.Second
+// startTime is the time allowed for the start, which is not measured.
+const startTime = 5 * time.Second
 
 // watched runs measure while an agent watches a node of the population.
 func watched(ctx context.Context, o options, p population, park bool, measure func(*trial.Agent) error) (err error) {
@@ -70,14 +70,14 @@ func watched(ctx context.Context, o options, p population, park bool, measure fu
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Stop()) }()
-	if err := pass(ctx, startTakes); err != nil {
+	if err := pass(ctx, startTime); err != nil {
 		return err
 	}
 	if err := measure(a); err != nil {
 		return err
 	}
 	if len(a.Decisions) > 0 {
-		return fmt.Errorf("the agent decided something: %+v", <-a.Decisions)
+		return fmt.Errorf("the agent made a decision: %+v", <-a.Decisions)
 	}
 	return nil
 }

@@ -48,20 +48,20 @@ var measurements = []struct {
 }
 
 func main() {
-	hog.RunIfAsked()
-	playRoleIfAsked()
+	hog.RunIfSet()
+	runRoleIfSet()
 	var o options
 	var only, rates string
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "the plimsoll binary")
 	flag.IntVar(&o.runs, "runs", 10, "fills for each rate and mode")
 	flag.IntVar(&o.dips, "dips", 100, "dips")
-	flag.DurationVar(&o.idle, "idle", time.Minute, "how long each idle cost is measured")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "duration of each measurement of idle cost")
 	flag.IntVar(&o.idleRuns, "idle-runs", 5, "how often it is")
-	flag.IntVar(&o.cgroups, "cgroups", 1000, "cgroups on the crowded node")
-	flag.DurationVar(&o.regret, "regret", time.Hour, "how long workloads come close to the limit")
+	flag.IntVar(&o.cgroups, "cgroups", 1000, "cgroups on the node with many cgroups")
+	flag.DurationVar(&o.regret, "regret", time.Hour, "duration of the workloads close to the limit")
 	flag.Uint64Var(&o.seed, "seed", 1, "of what they do")
 	flag.BoolVar(&o.disk, "disk", true, "also workloads that write and read files")
-	flag.BoolVar(&o.brinks, "brinks", false, "also dips that turn round with less than the reserve left: nobody can tell them from doom")
+	flag.BoolVar(&o.brinks, "brinks", false, "also dips with less than the reserve available, which no observer can distinguish from imminent exhaustion")
 	flag.StringVar(&rates, "rates", "5,20,50,200,500,0", "rates of the fills in MiB a second, 0 is as fast as the machine fills")
 	flag.StringVar(&only, "only", "fills,alarms,idle,parked", "which measurements")
 	o.reaction.register(flag.CommandLine)

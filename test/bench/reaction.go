@@ -18,25 +18,25 @@ import (
 // reactionFlags are the flags of the races beyond -plimsoll, -runs and -rates.
 type reactionFlags struct {
 	modes, margins, spinners string
-	arena                    string
+	nodeKind                 string
 	out                      string
 	earlyoom                 string
 	every                    time.Duration
 }
 
 func (f *reactionFlags) register(set *flag.FlagSet) {
-	set.StringVar(&f.modes, "modes", "", "who races, of "+strings.Join(contenderNames(), ", ")+"; empty: all who can race in the arena")
+	set.StringVar(&f.modes, "modes", "", "contenders, of "+strings.Join(contenderNames(), ", ")+"; empty: all that can race in the arena")
 	set.StringVar(&f.margins, "margins", "100,10", "of the races: what must be available, in MiB")
 	set.StringVar(&f.spinners, "spinners", "0", "of the races: busy loops beside the node, such as 0,4,8")
-	set.StringVar(&f.arena, "arena", "cgroup", "of the races: what the node is, "+strings.Join(arenaNames(), " or "))
+	set.StringVar(&f.nodeKind, "arena", "cgroup", "of the races: kind of the node, "+strings.Join(nodeKindNames(), " or "))
 	set.StringVar(&f.out, "out", "", "file to which every race is appended as a line of JSON; - writes them between the rows")
 	set.StringVar(&f.earlyoom, "earlyoom", "bin/earlyoom", "the earlyoom binary")
-	set.DurationVar(&f.every, "every", 100*time.Microsecond, "how often the witness of a race reads usage")
+	set.DurationVar(&f.every, "every", 100*time.Microsecond, "interval between readings of usage in a race")
 }
 
-// heat is all races of one table.
-type heat struct {
-	arena    *arena
+// group is all races of one table.
+type group struct {
+	nodeKind *nodeKind
 	margin   int64 // bytes
 	spinners int
 }
@@ -44,7 +44,7 @@ type heat struct {
 // reaction races hogs of every rate against every mode. It reports the killed pod, the killer,
 // and the time since the crossing.
 func reaction(ctx context.Context, o options) (err error) {
-	heats, modes, err := o.reaction.parse()
+	groups, modes, err := o.reaction.parse()
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ func reaction(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	fmt.Fprintf(os.Stderr, "%d tables, %d rates, %d modes, %d runs each: about %s\n",
-		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(time.Second))
-	for _, h := range heats {
+		len(groups), len(o.rates), len(modes), o.runs, estimate(groups, modes, o).Round(time.Second))
+	for _, h := range groups {
 		if err := h.run(ctx, o, modes, json.NewEncoder(out)); err != nil {
 			return err
 		}
 	}
-	fmt.Println("\nWhat SIGKILL to memory freed takes, with and without process_mrelease: `go test ./internal/kill -run '^$' -bench MemoryFreed`.")
+	fmt.Println("\nTime from SIGKILL to freed memory, with and without process_mrelease: `go test ./internal/kill -run '^$' -bench MemoryFreed`.")
 	return nil
 }
 
@@ -80,8 +80,8 @@ func (f *reactionFlags) results() (io.WriteCloser, error) {
 }
 
 // parse converts the flags to tables, contended ones last.
-func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
-	a, err := arenaNamed(f.arena)
+func (f *reactionFlags) parse() (groups []group, modes []contender, err error) {
+	a, err := nodeKindNamed(f.nodeKind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,23 +95,23 @@ func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
 	}
 	for _, s := range spinners {
 		for _, m := range margins {
-			heats = append(heats, heat{a, m * mib, int(s)})
+			groups = append(groups, group{a, m * mib, int(s)})
 		}
 	}
 	modes, err = a.contenders(f.modes)
-	return heats, modes, err
+	return groups, modes, err
 }
 
 // contenders returns the named contenders, or all that can race in the arena.
-func (a *arena) contenders(names string) (chosen []contender, err error) {
-	can := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return c.arena != "" && c.arena != a.name })
+func (a *nodeKind) contenders(names string) (chosen []contender, err error) {
+	can := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return c.nodeKind != "" && c.nodeKind != a.name })
 	if names == "" {
 		return can, nil
 	}
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(can, func(c contender) bool { return c.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("-modes %s: use %s; earlyoom watches the machine, so it races where that is the node (-arena %s, in a virtual machine)",
+			return nil, fmt.Errorf("-modes %s: use %s; earlyoom watches the whole machine, so it requires -arena %s, in a virtual machine",
 				name, strings.Join(contenderNames(), ", "), machine.name)
 		}
 		chosen = append(chosen, can[i])
@@ -135,8 +135,8 @@ func numbers(flag, list string, least int64) (ns []int64, err error) {
 const setUp = 2 * time.Second
 
 // estimate returns the approximate duration of all races.
-func estimate(heats []heat, modes []contender, o options) (total time.Duration) {
-	for range heats {
+func estimate(groups []group, modes []contender, o options) (total time.Duration) {
+	for range groups {
 		for _, m := range modes {
 			for _, rate := range o.rates {
 				one := setUp + m.phase/2
@@ -151,7 +151,7 @@ func estimate(heats []heat, modes []contender, o options) (total time.Duration) 
 }
 
 // run races a table and prints it row by row.
-func (h heat) run(ctx context.Context, o options, modes []contender, out *json.Encoder) error {
+func (h group) run(ctx context.Context, o options, modes []contender, out *json.Encoder) error {
 	h.header(os.Stdout, o.runs)
 	var lost []result
 	for _, rate := range o.rates {
@@ -177,11 +177,11 @@ func (h heat) run(ctx context.Context, o options, modes []contender, out *json.E
 	return nil
 }
 
-func (h heat) once(ctx context.Context, o options, m contender, rate int64) (result, error) {
+func (h group) once(ctx context.Context, o options, m contender, rate int64) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	return race{
-		heat: h, contender: m, plimsoll: o.plimsoll, earlyoom: o.reaction.earlyoom, rate: rate * mib, every: o.reaction.every,
-		wait: atLeast + rand.N(m.phase),
+		group: h, contender: m, plimsoll: o.plimsoll, earlyoom: o.reaction.earlyoom, rate: rate * mib, every: o.reaction.every,
+		wait: minWait + rand.N(m.phase),
 	}.run(ctx)
 }

@@ -19,7 +19,7 @@ import (
 // signal.
 type earlyoom struct {
 	cmd    *exec.Cmd
-	stage  *stage
+	env    *env
 	killed chan []int // PIDs, sent after it has ended
 }
 
@@ -29,9 +29,9 @@ var (
 	earlyoomKill  = regexp.MustCompile(`^sending SIG[A-Z]+ to process ([0-9]+)`)
 )
 
-func startEarlyoom(ctx context.Context, s *stage) (racer, error) {
+func startEarlyoom(ctx context.Context, s *env) (racer, error) {
 	kib := s.margin >> 10
-	e := earlyoom{cmd: exec.Command(s.earlyoom, "-M", fmt.Sprintf("%d,%d", kib, kib), "-r", "0"), stage: s, killed: make(chan []int, 1)}
+	e := earlyoom{cmd: exec.Command(s.earlyoom, "-M", fmt.Sprintf("%d,%d", kib, kib), "-r", "0"), env: s, killed: make(chan []int, 1)}
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -72,20 +72,20 @@ func (e earlyoom) listen(out io.ReadCloser, watching chan<- struct{}) {
 
 func (e earlyoom) pid() int { return e.cmd.Process.Pid }
 
-func (e earlyoom) finish(context.Context) (deed, error) {
+func (e earlyoom) finish(context.Context) (kill, error) {
 	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return deed{}, fmt.Errorf("end earlyoom: %w", err)
+		return kill{}, fmt.Errorf("end earlyoom: %w", err)
 	}
 	pids := <-e.killed
 	_ = e.cmd.Wait() // ended by our signal
 	if len(pids) == 0 {
-		return deed{}, nil
+		return kill{}, nil
 	}
 	switch pids[0] {
-	case e.stage.hog.Process.PID:
-		return deed{victim: "default/hog"}, nil
-	case e.stage.innocent.Process.PID:
-		return deed{victim: "default/innocent"}, nil
+	case e.env.hog.Process.PID:
+		return kill{victim: "default/hog"}, nil
+	case e.env.innocent.Process.PID:
+		return kill{victim: "default/innocent"}, nil
 	}
-	return deed{victim: fmt.Sprintf("process %d", pids[0])}, nil
+	return kill{victim: fmt.Sprintf("process %d", pids[0])}, nil
 }

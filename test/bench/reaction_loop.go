@@ -36,9 +36,9 @@ type loopOrders struct {
 
 // loopKill is the loop's report of a kill.
 type loopKill struct {
-	Pod    string // directory
-	Looked time.Time
-	Signal time.Time
+	Pod     string // directory
+	Checked time.Time
+	Signal  time.Time
 }
 
 func loopAndKill(in io.Reader, out io.Writer) error {
@@ -58,8 +58,8 @@ func loopAndKill(in io.Reader, out io.Writer) error {
 	}()
 	tick := time.NewTicker(loopPeriod)
 	defer tick.Stop()
-	say := json.NewEncoder(out)
-	if err := say.Encode(true); err != nil {
+	encoder := json.NewEncoder(out)
+	if err := encoder.Encode(true); err != nil {
 		return err
 	}
 	for {
@@ -67,14 +67,14 @@ func loopAndKill(in io.Reader, out io.Writer) error {
 		case <-ended:
 			return nil
 		case <-tick.C:
-			if err := o.look(time.Now(), say); err != nil {
+			if err := o.check(time.Now(), encoder); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (o *loopOrders) look(at time.Time, say *json.Encoder) error {
+func (o *loopOrders) check(at time.Time, encoder *json.Encoder) error {
 	text, err := os.ReadFile(o.Gauge.File)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (o *loopOrders) look(at time.Time, say *json.Encoder) error {
 			return fmt.Errorf("kill process %d of %s: %w", pid, pod, err)
 		}
 	}
-	return say.Encode(loopKill{pod, at, time.Now()})
+	return encoder.Encode(loopKill{pod, at, time.Now()})
 }
 
 // largest returns the pod of the process with the most resident memory, and the pod's
@@ -140,23 +140,23 @@ func resident(pid int) int64 {
 
 // looper is the plain loop as a racer.
 type looper struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	said *json.Decoder
+	cmd     *exec.Cmd
+	in      io.Closer
+	decoder *json.Decoder
 }
 
-func startLoop(_ context.Context, s *stage) (racer, error) {
+func startLoop(_ context.Context, s *env) (racer, error) {
 	controller := "memory"
 	if s.Version() == 2 {
 		controller = sandbox.Unified
 	}
-	cmd, in, said, err := startRole(roleLoop, loopOrders{s.gauge, s.line, s.Node.Node.Dir(controller)})
+	cmd, in, decoder, err := startRole(roleLoop, loopOrders{s.gauge, s.line, s.Node.Node.Dir(controller)})
 	if err != nil {
 		return nil, err
 	}
-	l := looper{cmd, in, said}
+	l := looper{cmd, in, decoder}
 	var ready bool
-	if err := said.Decode(&ready); err != nil {
+	if err := decoder.Decode(&ready); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the loop: %w", err), in.Close(), cmd.Wait())
 	}
 	return l, nil
@@ -165,18 +165,18 @@ func startLoop(_ context.Context, s *stage) (racer, error) {
 func (l looper) pid() int { return l.cmd.Process.Pid }
 
 // finish returns the first kill. The dead pods show the others.
-func (l looper) finish(context.Context) (d deed, err error) {
+func (l looper) finish(context.Context) (d kill, err error) {
 	_ = l.in.Close()
 	for {
 		var k loopKill
-		switch err := l.said.Decode(&k); {
+		switch err := l.decoder.Decode(&k); {
 		case errors.Is(err, io.EOF):
 			return d, l.cmd.Wait()
 		case err != nil:
-			return d, errors.Join(fmt.Errorf("hear the loop: %w", err), l.cmd.Wait())
+			return d, errors.Join(fmt.Errorf("read the output of the loop: %w", err), l.cmd.Wait())
 		case d.victim == "":
 			name := strings.TrimPrefix(filepath.Base(k.Pod), "poduid-")
-			d = deed{victim: "default/" + name, look: "periodic", looked: k.Looked, signal: k.Signal}
+			d = kill{victim: "default/" + name, check: "periodic", checked: k.Checked, signal: k.Signal}
 		}
 	}
 }

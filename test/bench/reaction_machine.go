@@ -16,9 +16,9 @@ import (
 
 // machine is the whole machine, for contenders that watch nothing smaller. It must be
 // expendable: a virtual machine.
-var machine = arena{
+var machine = nodeKind{
 	name: "machine", limit: sandbox.MaxLimit, args: []string{"--node-cgroup=/"},
-	enter: enterMachine,
+	setUp: enterMachine,
 	gauge: func(*trial.Node) (gauge, error) {
 		total, err := memory("MemTotal:")
 		return gauge{File: "/proc/meminfo", Key: "MemAvailable:", Total: total}, err
@@ -27,7 +27,7 @@ var machine = arena{
 }
 
 // enterMachine puts the node's pods at the place of a machine's pods.
-func enterMachine(n *trial.Node) (leave func() error, err error) {
+func enterMachine(n *trial.Node) (restore func() error, err error) {
 	total, err := memory("MemTotal:")
 	if err != nil {
 		return nil, err

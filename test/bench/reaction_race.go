@@ -15,25 +15,25 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// atLeast is the minimum wait of every race; it exceeds the start of a contender.
-const atLeast = 200 * time.Millisecond
+// minWait is the minimum wait of every race; it exceeds the start of a contender.
+const minWait = 200 * time.Millisecond
 
 // race is one hog against one contender.
 type race struct {
-	heat
+	group
 	contender contender
 	plimsoll  string
 	earlyoom  string
 	rate      int64         // bytes per second, 0 for the maximum
 	wait      time.Duration // before the last fill begins
-	every     time.Duration // interval between the witness's readings
+	every     time.Duration // interval between the sampler's readings
 }
 
-// stage is the node of a race.
-type stage struct {
+// env is the node of a race.
+type env struct {
 	race
 	*trial.Node
-	leave         func() error // the arena
+	restore       func() error // undoes nodeKind.setUp
 	gauge         gauge
 	kills         int64 // by the kernel, before the race
 	line          int64 // usage above which too little memory is available
@@ -80,35 +80,35 @@ func (r race) run(ctx context.Context) (_ result, err error) {
 	if err != nil {
 		return result{}, err
 	}
-	kills, err := r.arena.kills(s.Node)
+	kills, err := r.nodeKind.kills(s.Node)
 	if err != nil {
 		return result{}, err
 	}
-	return s.judge(seen, did, spent, kills-s.kills), nil
+	return s.classify(seen, did, spent, kills-s.kills), nil
 }
 
 // prepare creates the node: an innocent pod within its request, and a hog that has filled the
 // node up to the start of the race.
-func (r race) prepare(ctx context.Context) (_ *stage, err error) {
-	n, err := trial.NewNode("race", r.arena.limit)
+func (r race) prepare(ctx context.Context) (_ *env, err error) {
+	n, err := trial.NewNode("race", r.nodeKind.limit)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{race: r, Node: n, leave: func() error { return nil }}
+	s := &env{race: r, Node: n, restore: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	leave, err := r.arena.enter(n)
+	restore, err := r.nodeKind.setUp(n)
 	if err != nil {
 		return nil, err
 	}
-	s.leave = leave
-	if s.kills, err = r.arena.kills(n); err != nil {
+	s.restore = restore
+	if s.kills, err = r.nodeKind.kills(n); err != nil {
 		return nil, err
 	}
-	if s.gauge, err = r.arena.gauge(n); err != nil {
+	if s.gauge, err = r.nodeKind.gauge(n); err != nil {
 		return nil, err
 	}
 	if s.innocent, err = n.AddHog(ctx, "innocent", trial.Requesting("100Mi")); err != nil {
@@ -123,10 +123,10 @@ func (r race) prepare(ctx context.Context) (_ *stage, err error) {
 	return s, s.fillUp(ctx)
 }
 
-func (s *stage) close() error { return errors.Join(s.leave(), s.Close()) }
+func (s *env) close() error { return errors.Join(s.restore(), s.Close()) }
 
 // fillUp sets the line, and has the hog fill the node up to the run-up to it.
-func (s *stage) fillUp(ctx context.Context) error {
+func (s *env) fillUp(ctx context.Context) error {
 	used, inactive, err := s.gauge.now()
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ type cpu struct {
 }
 
 // fill waits, has the hog fill the node, and returns after the hog's death.
-func (s *stage) fill(ctx context.Context, racer racer) (seen testimony, spent cpu, err error) {
+func (s *env) fill(ctx context.Context, racer racer) (seen observation, spent cpu, err error) {
 	waited := time.Now()
 	before, err := spentBy(racer.pid())
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *stage) fill(ctx context.Context, racer racer) (seen testimony, spent cp
 	case <-ctx.Done():
 		return seen, spent, ctx.Err()
 	}
-	w, err := watch(sight{s.gauge, s.line - min(runUp(s.rate)/2, 64*mib), s.line, s.hog.Process.PID, s.every})
+	w, err := watch(samplerInput{s.gauge, s.line - min(runUp(s.rate)/2, 64*mib), s.line, s.hog.Process.PID, s.every})
 	if err != nil {
 		return seen, spent, err
 	}

@@ -15,17 +15,17 @@ const roleVariable = "PLIMSOLL_BENCH_ROLE"
 
 // The roles. Each reads a line of JSON, writes true once it works, and ends with its input.
 const (
-	roleWitness = "witness"
+	roleSampler = "sampler"
 	roleLoop    = "loop"
 )
 
 var roles = map[string]func(io.Reader, io.Writer) error{
-	roleWitness: testify,
+	roleSampler: runSampler,
 	roleLoop:    loopAndKill,
 }
 
-// playRoleIfAsked does not return if the variable is set.
-func playRoleIfAsked() {
+// runRoleIfSet does not return if the variable is set.
+func runRoleIfSet() {
 	play, asked := roles[os.Getenv(roleVariable)]
 	if !asked {
 		return
@@ -55,7 +55,7 @@ func startRole(role string, orders any) (*exec.Cmd, io.Closer, *json.Decoder, er
 		return nil, nil, nil, fmt.Errorf("start the %s: %w", role, err)
 	}
 	if err := json.NewEncoder(in).Encode(orders); err != nil {
-		return nil, nil, nil, fmt.Errorf("tell the %s: %w", role, err)
+		return nil, nil, nil, fmt.Errorf("write the input of the %s: %w", role, err)
 	}
 	return cmd, in, json.NewDecoder(bufio.NewReader(out)), nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// columns lists the columns of a heat's table, each computed from all runs of a row.
+// columns lists the columns of a group's table, each computed from all runs of a row.
 var columns = []struct {
 	title string
 	cell  func(runs []result) string
@@ -28,7 +28,7 @@ var columns = []struct {
 	}},
 	{"SIGKILL after that", func(rs []result) string { return span(each(rs, afterNotified), "%.2f") }},
 	{"check to SIGKILL", func(rs []result) string {
-		return span(each(rs, func(r *result) *float64 { return r.LookToSignal }), "%.2f")
+		return span(each(rs, func(r *result) *float64 { return r.CheckToSignal }), "%.2f")
 	}},
 	{"least left, MiB: median (least)", func(rs []result) string { return minLeft(rs) }},
 	{"CPU waiting, % of a core", func(rs []result) string {
@@ -38,8 +38,8 @@ var columns = []struct {
 }
 
 // header begins a table.
-func (h heat) header(to io.Writer, runs int) {
-	fmt.Fprintf(to, "\n## Reaction: memory.available<%dMi, %s, %s, %d runs a row\n\n", h.margin/mib, h.arena.about(), beside(h.spinners), runs)
+func (h group) header(to io.Writer, runs int) {
+	fmt.Fprintf(to, "\n## Reaction: memory.available<%dMi, %s, %s, %d runs a row\n\n", h.margin/mib, h.nodeKind.about(), beside(h.spinners), runs)
 	fmt.Fprintf(to, "Times in ms, median (p99; of fewer than 100 runs that is the worst).\n\n| rate | mode |")
 	for _, c := range columns {
 		fmt.Fprintf(to, " %s |", c.title)
@@ -47,7 +47,7 @@ func (h heat) header(to io.Writer, runs int) {
 	fmt.Fprintf(to, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
 }
 
-func (a *arena) about() string {
+func (a *nodeKind) about() string {
 	if a.limit < fillLimit+1 {
 		return fmt.Sprintf("node is a %s of %d MiB", a.name, a.limit/mib)
 	}
@@ -69,15 +69,15 @@ func row(runs []result) string {
 	return strings.Join(cells, " | ")
 }
 
-// explain reports where the time of every lost race went.
+// explain writes the times of every lost race.
 func explain(to io.Writer, losses []result) {
 	if len(losses) == 0 {
 		return
 	}
 	fmt.Fprintf(to, "\n| lost | memory lasted from the crossing, ms | check after the crossing | check to SIGKILL | SIGKILL after the crossing |\n|---|---|---|---|---|\n")
 	for _, r := range losses {
-		fmt.Fprintf(to, "| %s at %s (%.0f MiB/s), %s | %s | %s | %s | %s |\n", r.Mode, rateName(r.Asked), r.Reached, r.Outcome,
-			orDash(r.ToExhausted), orDash(r.ToLook), orDash(r.LookToSignal), orDash(r.ToSignal))
+		fmt.Fprintf(to, "| %s at %s (%.0f MiB/s), %s | %s | %s | %s | %s |\n", r.Mode, rateName(r.Requested), r.Reached, r.Outcome,
+			orDash(r.ToExhausted), orDash(r.ToCheck), orDash(r.CheckToSignal), orDash(r.ToSignal))
 	}
 }
 
@@ -125,7 +125,7 @@ func ofSaved(runs []result, of func(*result) *float64) []float64 {
 	})
 }
 
-// toDead also shows the number of samples if some are missing. A witness without CPU for a
+// toDead also shows the number of samples if some are missing. A sampler without CPU for a
 // while, as in an emulated machine, misses crossings.
 func toDead(runs []result) string {
 	times := ofSaved(runs, func(r *result) *float64 { return r.ToDead })
@@ -170,7 +170,7 @@ func middleOf(runs []result, of func(*result) *float64, form string) string {
 }
 
 func minLeft(runs []result) string {
-	values := ofSaved(runs, func(r *result) *float64 { return &r.Least })
+	values := ofSaved(runs, func(r *result) *float64 { return &r.MinAvailable })
 	if len(values) == 0 {
 		return "-"
 	}

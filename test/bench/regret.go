@@ -18,8 +18,8 @@ const regretLimit = 768 * mib
 // results so far.
 func regret(ctx context.Context, o options) error {
 	r := trial.Regret{
-		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, Longest: 8 * time.Second, Seed: o.seed, Disk: o.disk, Brinks: o.brinks,
-		Told: func(what string) { fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), what) },
+		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, MaxHold: 8 * time.Second, Seed: o.seed, Disk: o.disk, Brinks: o.brinks,
+		Log: func(what string) { fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), what) },
 	}
 	begin := time.Now()
 	rows, gap, err := r.Run(ctx)
@@ -28,8 +28,8 @@ func regret(ctx context.Context, o options) error {
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	var all, brink trial.Row
 	for _, row := range rows {
-		fmt.Printf("| %s | %d | %d | %d | %s | %d (%d) | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Doomed, row.Crossed,
-			row.Under.Round(time.Second), row.Least/mib, row.MinHard/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
+		fmt.Printf("| %s | %d | %d | %d | %s | %d (%d) | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Exhausts, row.Crossed,
+			row.Under.Round(time.Second), row.MinAvailable/mib, row.MinHard/mib, row.Periodic, row.Early, row.OOMKills, row.Regrets)
 		into := &all
 		if row.Brink {
 			into = &brink
@@ -38,9 +38,9 @@ func regret(ctx context.Context, o options) error {
 	}
 	fmt.Printf("\n%d regrets in %d steps", all.Regrets, all.Steps)
 	if brink.Steps > 0 {
-		fmt.Printf(", and %d in %d that nobody can tell from doom", brink.Regrets, brink.Steps)
+		fmt.Printf(", and %d in %d that no observer can distinguish from imminent exhaustion", brink.Regrets, brink.Steps)
 	}
-	fmt.Printf("; the longest time between two looks of the shadow was %s.\n", round(gap))
+	fmt.Printf("; the maximum time between two samples was %s.\n", round(gap))
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	os.Exit(m.Run())
 }
 
@@ -79,7 +79,7 @@ func TestRun_RefusesInvalidOptions(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestVerdict_NamesTheFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		r    result

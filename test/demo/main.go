@@ -42,7 +42,7 @@ type options struct {
 const threshold = 100 << 20
 
 func main() {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	var o options
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "path of the plimsoll binary")
 	flag.StringVar(&o.rate, "rate", "40MiB", "memory that the leaking pod allocates per second")

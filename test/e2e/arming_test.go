@@ -21,7 +21,7 @@ import (
 )
 
 // command runs plimsoll with an administrator's rights.
-func (s *stage) command(args ...string) (out string, status int) {
+func (s *env) command(args ...string) (out string, status int) {
 	s.t.Helper()
 	admin, err := s.Kubeconfig(s.Admin())
 	s.must(err)
@@ -35,7 +35,7 @@ func (s *stage) command(args ...string) (out string, status int) {
 }
 
 // follows runs an arming command that must succeed.
-func (s *stage) follows(args ...string) {
+func (s *env) follows(args ...string) {
 	s.t.Helper()
 	if out, status := s.command(args...); status != 0 {
 		s.t.Errorf("%v: %d\n%s", args, status, out)
@@ -43,7 +43,7 @@ func (s *stage) follows(args ...string) {
 }
 
 // turned checks that an agent has applied a setting by the time the command returns.
-func (s *stage) turned(a *trial.Agent, verb agent.Verb) {
+func (s *env) turned(a *trial.Agent, verb agent.Verb) {
 	s.t.Helper()
 	returned := time.Now()
 	if d := s.await(a, verb); d.Time.After(returned) {
@@ -52,7 +52,7 @@ func (s *stage) turned(a *trial.Agent, verb agent.Verb) {
 }
 
 // lease returns an annotation of the agent's lease; empty without a lease.
-func (s *stage) lease(annotation string) string {
+func (s *env) lease(annotation string) string {
 	s.t.Helper()
 	l, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -62,15 +62,15 @@ func (s *stage) lease(annotation string) string {
 }
 
 // nodeNow returns the current Node.
-func (s *stage) nodeNow() *corev1.Node {
+func (s *env) nodeNow() *corev1.Node {
 	s.t.Helper()
 	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
 	return n
 }
 
-// unsay removes all arming settings after a story.
-func (s *stage) unsay() {
+// clearSettings removes all arming settings after a scenario.
+func (s *env) clearSettings() {
 	s.t.Cleanup(func() {
 		none := []byte(`{"metadata":{"annotations":{"plimsoll.dev/arming":null,"plimsoll.dev/accept-findings":null}}}`)
 		if _, err := s.API.CoreV1().Nodes().Patch(context.Background(), cluster.NodeName, types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
@@ -82,8 +82,8 @@ func (s *stage) unsay() {
 	})
 }
 
-// traces returns everything that an agent has left in the cluster and on its node.
-func (s *stage) traces(pods ...*cluster.Pod) (all []string) {
+// traces returns everything that an agent has written in the cluster and on its node.
+func (s *env) traces(pods ...*cluster.Pod) (all []string) {
 	s.t.Helper()
 	n := s.nodeNow()
 	for _, c := range n.Status.Conditions {
@@ -109,32 +109,32 @@ func (s *stage) traces(pods ...*cluster.Pod) (all []string) {
 	return all
 }
 
-func TestArming(t *testing.T) {
+func TestArming_FollowsSettings(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-pressure-taint.yaml")
-	s.story("a node is armed in spite of a finding", (*stage).armedByWord)
-	s.story("all are disarmed, and the server is away", (*stage).disarmedWhileAway)
-	s.story("an agent cleans up", (*stage).cleansUpBySetting)
-	s.story("an agent ends with its DaemonSet", (*stage).leavesWithDaemonSet)
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}), "agent-pressure-taint.yaml")
+	s.scenario("arming despite a finding", (*env).armedByAnnotation)
+	s.scenario("disarming of all without API server", (*env).disarmedWhileAway)
+	s.scenario("cleanup by setting", (*env).cleansUpBySetting)
+	s.scenario("end of the DaemonSet", (*env).endsWithDaemonSet)
 }
 
-// armedByWord checks arming by annotation, without the right that --soft-eviction=direct
+// armedByAnnotation checks arming by annotation, without the right that --soft-eviction=direct
 // requires.
-func (s *stage) armedByWord() {
-	s.unsay()
+func (s *env) armedByAnnotation() {
+	s.clearSettings()
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(cluster.Hog("greedy", "fill 400MiB"))
 	a := s.start("--dry-run", "--soft-eviction=direct", "--pressure-conditions=own")
 	d := s.await(a, agent.WouldEvict, agent.Evicted)
 	if d.Decision != agent.WouldEvict || d.UID != greedy.UID() || len(d.Ranking) != 2 {
 		s.t.Fatalf("decision: %+v", d)
 	}
-	s.until("the lease says so", func() bool { return s.lease("armed") == "false" && s.lease("dry-run") == "true" })
+	s.until("the lease reports it", func() bool { return s.lease("armed") == "false" && s.lease("dry-run") == "true" })
 	if n := s.nodeNow(); s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown || len(n.Spec.Taints) > 0 {
 		s.t.Errorf("a disarmed agent has written: %+v, %+v", n.Status.Conditions, n.Spec.Taints)
 	}
 	out, status := s.command("arm", cluster.NodeName)
 	if status != 1 || !strings.Contains(out, "right-missing") || !strings.Contains(out, "Remedy: ") {
-		s.t.Errorf("armed in spite of a finding: %d\n%s", status, out)
+		s.t.Errorf("armed despite a finding: %d\n%s", status, out)
 	}
 	found := s.lease("findings")
 	if !strings.Contains(found, "right-missing") || !strings.HasPrefix(s.lease("armed-reason"), "refused: ") {
@@ -144,12 +144,12 @@ func (s *stage) armedByWord() {
 	s.turned(a, agent.Armed)
 	s.evicts(a, greedy, "memory")
 	s.running(calm)
-	s.until("pressure is told", func() bool { return s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown })
+	s.until("pressure is reported", func() bool { return s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown })
 }
 
 // disarmedWhileAway checks that a successor without connection knows the last setting.
-func (s *stage) disarmedWhileAway() {
-	s.unsay()
+func (s *env) disarmedWhileAway() {
+	s.clearSettings()
 	heavy := s.add(cluster.Hog("heavy", "fill 300MiB"))
 	first := s.start()
 	s.knows(heavy)
@@ -164,14 +164,14 @@ func (s *stage) disarmedWhileAway() {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.must(s.Front.Pass())
-	s.until("the server is heard again", func() bool { return strings.Contains(s.lease("armed-reason"), "ConfigMap") })
+	s.until("the agent reconnects", func() bool { return strings.Contains(s.lease("armed-reason"), "ConfigMap") })
 	s.running(heavy)
 	s.follows("arm", "--all")
 	s.await(second, agent.Armed)
 	s.evicts(second, heavy, "memory")
-	s.until("pressure is told", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionTrue })
+	s.until("pressure is reported", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionTrue })
 	s.follows("disarm", cluster.NodeName)
-	s.until("a standard condition is taken back", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionFalse })
+	s.until("the standard condition is withdrawn", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionFalse })
 }
 
 // allTraces counts three conditions, a taint, a mark and the state file.
@@ -179,14 +179,14 @@ const allTraces = 6
 
 // pressed starts an agent under lasting pressure. It has requested the soft eviction of a pod,
 // which nothing carries out.
-func (s *stage) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
+func (s *env) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
 	s.t.Helper()
 	s.add(cluster.Hog("calm", "fill 30MiB"))
 	greedy := s.add(guarded())
 	args := append(softly, "--pressure-taint", "--pressure-conditions=own")
 	a := s.startIn(environment, args...)
 	s.await(a, agent.SoftEvicting)
-	s.until("the agent has left its traces", func() bool { return len(s.traces(greedy)) == allTraces })
+	s.until("all reports of the agent exist", func() bool { return len(s.traces(greedy)) == allTraces })
 	return a, greedy
 }
 
@@ -200,27 +200,27 @@ func own(n *corev1.Node) (kinds int) {
 	return kinds
 }
 
-func (s *stage) cleansUpBySetting() {
-	s.unsay()
+func (s *env) cleansUpBySetting() {
+	s.clearSettings()
 	a, greedy := s.pressed()
 	s.must(a.Stop()) // an update: all traces stay
 	if got := s.traces(greedy); len(got) != allTraces {
-		s.t.Errorf("an agent that was stopped has left %v", got)
+		s.t.Errorf("after the stop of the agent got %v", got)
 	}
 	second := s.start(append(softly, "--pressure-taint", "--pressure-conditions=own")...)
 	s.must(os.WriteFile(s.disarmFile(), nil, 0o600))
 	s.follows("cleanup", cluster.NodeName)
 	if got := s.traces(greedy); len(got) > 0 {
-		s.t.Errorf("left behind: %v", got)
+		s.t.Errorf("got %v after the cleanup", got)
 	}
 	s.must(second.Stop())
 	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "cleaned-up" || s.lease("armed") != "false" {
-		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
+		s.t.Errorf("got %v after the cleanup, lease %s", got, s.lease("armed-reason"))
 	}
 	s.running(greedy)
 }
 
-func (s *stage) leavesWithDaemonSet() {
+func (s *env) endsWithDaemonSet() {
 	sets := s.API.AppsV1().DaemonSets("plimsoll-system")
 	labels := map[string]string{"app": "agent"}
 	_, err := sets.Create(s.t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "plimsoll-agent"}, Spec: appsv1.DaemonSetSpec{
@@ -232,14 +232,14 @@ func (s *stage) leavesWithDaemonSet() {
 	first, greedy := s.pressed(pod...)
 	s.must(first.Stop())
 	if got := s.traces(greedy); len(got) != allTraces {
-		s.t.Errorf("an agent whose DaemonSet is there has left %v only", got)
+		s.t.Errorf("with an existing DaemonSet got only %v", got)
 	}
 	second := s.startIn(pod, append(softly, "--pressure-taint", "--pressure-conditions=own")...)
-	s.until("it is heard of", func() bool { return own(s.nodeNow()) == 3 && s.lease("armed") == "true" })
+	s.until("the agent renews its lease", func() bool { return own(s.nodeNow()) == 3 && s.lease("armed") == "true" })
 	s.must(sets.Delete(s.t.Context(), "plimsoll-agent", metav1.DeleteOptions{}))
 	s.must(second.Stop())
 	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "cleaned-up" {
-		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
+		s.t.Errorf("got %v after the cleanup, lease %s", got, s.lease("armed-reason"))
 	}
 	s.running(greedy)
 }

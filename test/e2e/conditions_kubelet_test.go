@@ -62,7 +62,7 @@ func ballast(script string) *corev1.Pod {
 }
 
 // status returns the status of the Node's condition; Unknown without the condition.
-func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
+func (s *env) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
 	s.t.Helper()
 	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
 
 // steady watches the node for a minute, in which no condition of pressure may change. It
 // returns the number of writes to the Node.
-func (s *stage) steady() (writes int) {
+func (s *env) steady() (writes int) {
 	s.t.Helper()
 	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *stage) steady() (writes int) {
 		case e := <-watch.ResultChan():
 			n, is := e.Object.(*corev1.Node)
 			if !is {
-				s.t.Fatalf("the watch says %v", e)
+				s.t.Fatalf("error of the watch: %v", e)
 			}
 			writes++
 			for _, c := range n.Status.Conditions {
@@ -108,7 +108,7 @@ func (s *stage) steady() (writes int) {
 
 // underPressure covers both situations: memory pressure lasts, the agent evicts and the kubelet
 // does not. The reported condition lasts until memory is available again.
-func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType) (a *trial.Agent) {
+func underPressure(t *testing.T, s *env, written, unwritten corev1.NodeConditionType) (a *trial.Agent) {
 	a = s.start("--eviction-hard=allocatableMemory.available<" + line)
 	heavy := s.add(ballast("fill 450MiB"))
 	greedy := s.add(always("greedy"))
@@ -118,16 +118,16 @@ func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType
 	if d := s.await(a, agent.Evicted, agent.Failed); d.Pod != "default/greedy" {
 		t.Errorf("decision: %+v", d)
 	}
-	s.until(string(told)+" is True", func() bool { return s.status(told) == corev1.ConditionTrue })
-	standard := told == standardMemory
+	s.until(string(written)+" is True", func() bool { return s.status(written) == corev1.ConditionTrue })
+	standard := written == standardMemory
 	s.until("the scheduler's taint is there if the condition is the standard one", func() bool { return s.tainted() == standard })
 	t.Logf("kubectl describe node:\n%s", s.described())
 	t.Logf("%d writes to the Node in a minute", s.steady())
 	if s.tainted() != standard {
-		t.Errorf("after a minute of %s the taint is there: %t", told, !standard)
+		t.Errorf("after a minute of %s: got taint %t", written, !standard)
 	}
-	if got := s.status(untold); got == corev1.ConditionTrue {
-		t.Errorf("%s is %s, too", untold, got)
+	if got := s.status(unwritten); got == corev1.ConditionTrue {
+		t.Errorf("%s is %s, too", unwritten, got)
 	}
 	if got := s.get(greedy); got.Status.Reason != "Evicted" || strings.Contains(got.Status.Message, backstop) {
 		t.Errorf("%+v", got.Status)
@@ -136,8 +136,8 @@ func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType
 	if err := heavy.Do(t.Context(), "release"); err != nil {
 		t.Fatal(err)
 	}
-	s.until(string(told)+" is False", func() bool { return s.status(told) == corev1.ConditionFalse })
-	s.until("the taint is gone", func() bool { return !s.tainted() })
+	s.until(string(written)+" is False", func() bool { return s.status(written) == corev1.ConditionFalse })
+	s.until("the taint is removed", func() bool { return !s.tainted() })
 	return a
 }
 
@@ -146,12 +146,12 @@ const (
 	ownMemory      = corev1.NodeConditionType("plimsoll.dev/MemoryPressure")
 )
 
-// TestTheKubeletAsReporterAndBackstop covers a kubelet with the agent's threshold as its soft
+// TestConditions_KubeletReportsAndEvictsLast covers a kubelet with the agent's threshold as its soft
 // one. It reports for the agent; if the agent is gone for good, its lower hard threshold
 // evicts.
-func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
+func TestConditions_KubeletReportsAndEvictsLast(t *testing.T) {
 	t.Parallel()
-	s := set(t, besideKubelet(t, map[string]string{"allocatableMemory.available": line}))
+	s := newEnv(t, besideKubelet(t, map[string]string{"allocatableMemory.available": line}))
 	s.controller()
 	a := underPressure(t, s, standardMemory, ownMemory)
 	if got := s.status(ownMemory); got != corev1.ConditionUnknown {
@@ -170,11 +170,11 @@ func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
 	}
 }
 
-// TestBesideAKubeletThatKnowsNothing covers a kubelet that does not know the agent's threshold:
+// TestConditions_OwnTypesBesideKubelet covers a kubelet that does not know the agent's threshold:
 // the agent reports conditions of its own types.
-func TestBesideAKubeletThatKnowsNothing(t *testing.T) {
+func TestConditions_OwnTypesBesideKubelet(t *testing.T) {
 	t.Parallel()
-	s := set(t, besideKubelet(t, nil))
+	s := newEnv(t, besideKubelet(t, nil))
 	s.controller()
 	underPressure(t, s, ownMemory, standardMemory)
 }

@@ -22,7 +22,7 @@ type history struct {
 }
 
 // watch records a condition of the Node until the test ends.
-func (s *stage) watch(kind corev1.NodeConditionType) *history {
+func (s *env) watch(kind corev1.NodeConditionType) *history {
 	s.t.Helper()
 	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
 	s.must(err)
@@ -49,8 +49,8 @@ func (h *history) note(n *corev1.Node, kind corev1.NodeConditionType) {
 	}
 }
 
-// told returns the values of the condition in order.
-func (h *history) told() (values []corev1.ConditionStatus) {
+// statuses returns the values of the condition in order.
+func (h *history) statuses() (values []corev1.ConditionStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.changes {
@@ -61,11 +61,11 @@ func (h *history) told() (values []corev1.ConditionStatus) {
 
 // is reports whether the condition had exactly these values.
 func (h *history) is(values ...corev1.ConditionStatus) func() bool {
-	return func() bool { return slices.Equal(h.told(), values) }
+	return func() bool { return slices.Equal(h.statuses(), values) }
 }
 
 // renewed returns the time of the last renewal of a node's lease in a namespace.
-func (s *stage) renewed(namespace string) time.Time {
+func (s *env) renewed(namespace string) time.Time {
 	s.t.Helper()
 	lease, err := s.API.CoordinationV1().Leases(namespace).Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -85,21 +85,21 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestConditionsOfANodeWithoutAKubelet covers repeated memory pressure while the agent is
+// TestConditions_WithoutKubelet covers repeated memory pressure while the agent is
 // killed and restarted. The Node reports pressure all the time, and reports its end afterwards.
-func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
+func TestConditions_WithoutKubelet(t *testing.T) {
 	t.Parallel()
 	// Longer than the pauses between two dips, also on a slow machine; rounds last longer.
 	const transition, rounds = 25 * time.Second, 8
-	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-node-lease.yaml")
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}), "agent-node-lease.yaml")
 	heavy, pressure := s.add(ballast("fill 330MiB")), s.watch(corev1.NodeMemoryPressure)
 	address := free(t)
 	flags := []string{"--eviction-pressure-transition-period=" + transition.String(), "--report-node-lease", "--healthz-bind-address=" + address}
 	a := s.start(flags...)
-	s.until("no pressure is told", pressure.is(corev1.ConditionFalse))
+	s.until("no pressure is reported", pressure.is(corev1.ConditionFalse))
 	s.healthy(address)
 	s.must(heavy.Do(t.Context(), "fill 100MiB"))
-	s.until("pressure is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue))
+	s.until("pressure is reported", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue))
 	s.must(heavy.Do(t.Context(), "release"))
 	s.must(heavy.Do(t.Context(), "fill 330MiB"))
 	var over time.Time
@@ -112,16 +112,16 @@ func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 		}
 		s.must(heavy.Do(t.Context(), "dip 1MiB for 3s"))
 		if !pressure.is(corev1.ConditionFalse, corev1.ConditionTrue)() {
-			t.Fatalf("told: %v", pressure.told())
+			t.Fatalf("got statuses %v", pressure.statuses())
 		}
 	}
 	s.annotated("MemoryPressure")
 	for _, namespace := range []string{"plimsoll-system", corev1.NamespaceNodeLease} {
 		s.until("the lease in "+namespace+" is renewed", func() bool { return s.renewed(namespace).After(over) })
 	}
-	s.until("the end is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionFalse))
-	if held := time.Since(over); held < transition-time.Second {
-		t.Errorf("pressure was told over %s after it was", held)
+	s.until("the end of the pressure is reported", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionFalse))
+	if lasted := time.Since(over); lasted < transition-time.Second {
+		t.Errorf("pressure was reported as ended after %s", lasted)
 	}
 	s.running(heavy)
 	s.nodeEvents("NodeHasInsufficientMemory", "NodeHasSufficientMemory")
@@ -136,33 +136,33 @@ func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 }
 
 // healthy checks the agent's health endpoints.
-func (s *stage) healthy(address string) {
+func (s *env) healthy(address string) {
 	s.t.Helper()
-	s.until("the agent is ready", func() bool { return ask(s.t, "http://"+address+"/readyz") == "ok" })
-	if got := ask(s.t, "http://"+address+"/livez"); got != "ok" {
+	s.until("the agent is ready", func() bool { return getPage(s.t, "http://"+address+"/readyz") == "ok" })
+	if got := getPage(s.t, "http://"+address+"/livez"); got != "ok" {
 		s.t.Errorf("/livez: %s", got)
 	}
-	said := ask(s.t, "http://"+address+"/readyz?verbose")
+	text := getPage(s.t, "http://"+address+"/readyz?verbose")
 	for _, want := range []string{"[+]memory ok", "[+]pods ok", "[+]api-server ok", "[+]runtime ok"} {
-		if !strings.Contains(said, want) {
-			s.t.Errorf("/readyz?verbose lacks %q:\n%s", want, said)
+		if !strings.Contains(text, want) {
+			s.t.Errorf("/readyz?verbose lacks %q:\n%s", want, text)
 		}
 	}
 }
 
 // annotated checks the conditions that the agent's lease reports to a controller.
-func (s *stage) annotated(conditions string) {
+func (s *env) annotated(conditions string) {
 	s.t.Helper()
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
-	look, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-look"])
-	if err != nil || lease.Spec.RenewTime.Sub(look) > 2*nodestatus.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
-		s.t.Errorf("the heartbeat says %v (%v)", lease.Annotations, err)
+	check, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-check"])
+	if err != nil || lease.Spec.RenewTime.Sub(check) > 2*nodestatus.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
+		s.t.Errorf("got heartbeat %v (%v)", lease.Annotations, err)
 	}
 }
 
 // nodeEvents checks for events of the Node with these reasons.
-func (s *stage) nodeEvents(reasons ...string) {
+func (s *env) nodeEvents(reasons ...string) {
 	s.t.Helper()
 	for _, reason := range reasons {
 		s.until("an event "+reason, func() bool {
@@ -174,16 +174,16 @@ func (s *stage) nodeEvents(reasons ...string) {
 }
 
 // counted checks the metrics of one eviction.
-func (s *stage) counted(address string) {
+func (s *env) counted(address string) {
 	s.t.Helper()
-	said := ask(s.t, "http://"+address+"/metrics")
+	text := getPage(s.t, "http://"+address+"/metrics")
 	for _, want := range []string{
 		`plimsoll_evictions{eviction_signal="memory.available"} 1`, `plimsoll_condition{condition="MemoryPressure"} 1`,
 		`plimsoll_threshold_to_kill_duration_seconds_count 1`, `plimsoll_eviction_exit_duration_seconds_count 1`,
 		`plimsoll_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`, `plimsoll_signal_unknown{signal="memory.available"} 0`,
 	} {
-		if !strings.Contains(said, want+"\n") {
-			s.t.Errorf("/metrics lacks %q:\n%s", want, said)
+		if !strings.Contains(text, want+"\n") {
+			s.t.Errorf("/metrics lacks %q:\n%s", want, text)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const disky = "--eviction-hard=nodefs.available<150Mi,imagefs.available<150Mi"
 
 // layer returns the root of a pod's container as its processes see it. Files there belong to
 // its writable layer.
-func (s *stage) layer(p *cluster.Pod, container string) string {
+func (s *env) layer(p *cluster.Pod, container string) string {
 	s.t.Helper()
 	pids, err := p.PIDs()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *stage) layer(p *cluster.Pod, container string) string {
 }
 
 // write writes a file of the given size into a directory, synced to disk.
-func (s *stage) write(dir string, bytes int64) {
+func (s *env) write(dir string, bytes int64) {
 	s.t.Helper()
 	f, err := os.Create(filepath.Join(dir, "written"))
 	if err == nil {
@@ -55,7 +55,7 @@ func (s *stage) write(dir string, bytes int64) {
 }
 
 // vacate removes that file.
-func (s *stage) vacate(dir string) {
+func (s *env) vacate(dir string) {
 	s.t.Helper()
 	if err := os.Remove(filepath.Join(dir, "written")); err != nil {
 		s.t.Fatal(err)
@@ -63,7 +63,7 @@ func (s *stage) vacate(dir string) {
 }
 
 // litter creates empty files in a directory.
-func (s *stage) litter(dir string, files int) {
+func (s *env) litter(dir string, files int) {
 	s.t.Helper()
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("litter-%d", i)))
@@ -86,13 +86,13 @@ func writer(name string) *corev1.Pod {
 
 // Directories of a pod on disks.
 var (
-	inLayer    = func(s *stage, p *cluster.Pod) string { return s.layer(p, "main") }
-	inEmptyDir = func(_ *stage, p *cluster.Pod) string { return p.EmptyDir("data") }
-	inLogs     = func(_ *stage, p *cluster.Pod) string { return filepath.Join(p.Logs, "main") }
+	inLayer    = func(s *env, p *cluster.Pod) string { return s.layer(p, "main") }
+	inEmptyDir = func(_ *env, p *cluster.Pod) string { return p.EmptyDir("data") }
+	inLogs     = func(_ *env, p *cluster.Pod) string { return filepath.Join(p.Logs, "main") }
 )
 
 // runtimeHas lists the containers of a pod in the runtime.
-func (s *stage) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
+func (s *env) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
 	s.t.Helper()
 	list, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{
 		Filter: &runtimeapi.ContainerFilter{PodSandboxId: p.Sandbox},
@@ -103,23 +103,23 @@ func (s *stage) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
 	return list.Containers
 }
 
-func TestDiskPressure(t *testing.T) {
+func TestEvict_ForDiskPressure(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []struct {
 		name string
 		node cluster.NodeOptions
 		fs   map[string]string // the exhausted filesystem, by the place of the hog's files
 	}{
-		{"one filesystem", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}},
+		{"single filesystem", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}},
 			map[string]string{"layer": "nodefs", "emptyDir": "nodefs"}},
-		{"images on their own", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}, ImageFilesystem: cluster.Filesystem{Size: 450 * mib}},
+		{"separate image filesystem", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}, ImageFilesystem: cluster.Filesystem{Size: 450 * mib}},
 			map[string]string{"layer": "imagefs", "logs": "nodefs"}},
 	} {
 		t.Run(layout.name, func(t *testing.T) {
-			s := set(t, withoutKubelet(layout.node))
-			for where, place := range map[string]func(*stage, *cluster.Pod) string{"layer": inLayer, "emptyDir": inEmptyDir, "logs": inLogs} {
+			s := newEnv(t, withoutKubelet(layout.node))
+			for where, place := range map[string]func(*env, *cluster.Pod) string{"layer": inLayer, "emptyDir": inEmptyDir, "logs": inLogs} {
 				if fs := layout.fs[where]; fs != "" {
-					s.story(where, func(s *stage) { s.diskHogGoes(place, fs, where == "layer") })
+					s.scenario(where, func(s *env) { s.diskHogGoes(place, fs, where == "layer") })
 				}
 			}
 		})
@@ -127,7 +127,7 @@ func TestDiskPressure(t *testing.T) {
 }
 
 // diskHogGoes runs two pods that write at the same place, one of them too much.
-func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, givenBack bool) {
+func (s *env) diskHogGoes(place func(*env, *cluster.Pod) string, fs string, givenBack bool) {
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.write(place(s, calm), 20*mib)
 	a := s.start(disky)
@@ -137,20 +137,20 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 		s.t.Errorf("decision: %+v", d)
 	}
 	if givenBack {
-		s.until("the layers of the evicted pod are given back", func() bool { return len(s.runtimeHas(greedy)) == 0 })
+		s.until("the layers of the evicted pod are removed", func() bool { return len(s.runtimeHas(greedy)) == 0 })
 	} else {
 		s.vacate(place(s, greedy)) // volumes and logs are removed by the kubelet
 	}
 	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
-		s.t.Errorf("settled: %+v", d)
+		s.t.Errorf("decision: %+v", d)
 	}
 	s.only(greedy)
 	s.running(calm)
 }
 
-func TestInodePressure(t *testing.T) {
+func TestEvict_ForInodePressure(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: 8000}}))
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: 8000}}))
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.litter(inEmptyDir(s, calm), 500)
 	a := s.start("--eviction-hard=nodefs.inodesFree<25%,imagefs.inodesFree<25%")
@@ -161,29 +161,29 @@ func TestInodePressure(t *testing.T) {
 		t.Errorf("decision: %+v", d)
 	}
 	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
-		t.Errorf("settled: %+v", d)
+		t.Errorf("decision: %+v", d)
 	}
 	s.only(greedy)
 	s.running(calm)
 }
 
-// TestWasteSuffices checks that garbage is collected first, and that no pod is evicted if this
+// TestGC_PrecedesEvictions checks that garbage is collected first, and that no pod is evicted if this
 // suffices.
-func TestWasteSuffices(t *testing.T) {
+func TestGC_PrecedesEvictions(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
-	s.story("dead containers", func(s *stage) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s.scenario("dead containers", func(s *env) {
 		calm, done := s.add(writer("calm")), s.add(writer("done"))
 		s.write(inLayer(s, done), 200*mib)
 		s.finish(done)
 		s.write(inLayer(s, calm), 120*mib)
-		s.relieved(s.start(disky)) // it discovers garbage only after a while
+		s.relieved(s.start(disky)) // it discovers garbage with a delay
 		if left := s.runtimeHas(done); len(left) > 0 {
-			s.t.Errorf("dead containers are left: %v", left)
+			s.t.Errorf("dead containers were not removed: %v", left)
 		}
 		s.running(calm)
 	})
-	s.story("unused images", func(s *stage) {
+	s.scenario("unused images", func(s *env) {
 		calm := s.add(writer("calm"))
 		images, err := s.Node.MakeImages(s.t.Context(), "unused", 3, 40*mib) // twice that on disk
 		s.must(err)
@@ -191,14 +191,14 @@ func TestWasteSuffices(t *testing.T) {
 		s.write(inLayer(s, calm), 100*mib)
 		d := s.relieved(a)
 		if left := s.images("unused"); len(left) == len(images) {
-			s.t.Errorf("all images are still there, after %+v", d)
+			s.t.Errorf("no image was removed, after %+v", d)
 		}
 		s.running(calm)
 	})
 }
 
 // relieved waits until space is freed, and checks that no pod was evicted for it.
-func (s *stage) relieved(a *trial.Agent) *agent.Decision {
+func (s *env) relieved(a *trial.Agent) *agent.Decision {
 	s.t.Helper()
 	d := s.await(a, agent.CollectingGarbage, agent.Evicted, agent.Failed)
 	if d.Decision != agent.CollectingGarbage || !slices.Contains(d.Conditions, "DiskPressure") {
@@ -214,7 +214,7 @@ func (s *stage) relieved(a *trial.Agent) *agent.Decision {
 }
 
 // images returns the names of the runtime's images with a prefix.
-func (s *stage) images(prefix string) (names []string) {
+func (s *env) images(prefix string) (names []string) {
 	s.t.Helper()
 	list, err := s.Node.Images.ListImages(s.t.Context(), &runtimeapi.ListImagesRequest{})
 	s.must(err)
@@ -229,10 +229,10 @@ func (s *stage) images(prefix string) (names []string) {
 }
 
 // finish ends a pod and reports its end as a kubelet would.
-func (s *stage) finish(p *cluster.Pod) {
+func (s *env) finish(p *cluster.Pod) {
 	s.t.Helper()
 	s.order(p, "exit 0")
-	s.until("the runtime knows that the container has ended", func() bool {
+	s.until("the runtime reports the end of the container", func() bool {
 		for _, k := range s.runtimeHas(p) {
 			if k.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 				return false

@@ -28,14 +28,14 @@ const (
 	kubeletBefore = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 )
 
-// ward is a real node, with a kubelet configured by an import, for a doctor to examine.
-type ward struct {
-	*stage
+// doctorEnv is a real node, with a kubelet configured by an import, for a doctor to examine.
+type doctorEnv struct {
+	*env
 	agent string // its configuration
 }
 
-// admit imports a kubelet's configuration and starts the kubelet with it.
-func admit(t *testing.T) *ward {
+// newNode imports a kubelet's configuration and starts the kubelet with it.
+func newNode(t *testing.T) *doctorEnv {
 	t.Helper()
 	dir := t.TempDir()
 	before := filepath.Join(dir, "before.yaml")
@@ -50,7 +50,7 @@ func admit(t *testing.T) *ward {
 	o.Components |= cluster.Controllers
 	o.ControllerList = "*"
 	o.Args = map[cluster.Components][]string{cluster.Kubelet: {"--config-dir=" + dir}, cluster.Controllers: {"--leader-elect=true"}}
-	return &ward{stage: set(t, o), agent: filepath.Join(dir, "agent.yaml")}
+	return &doctorEnv{env: newEnv(t, o), agent: filepath.Join(dir, "agent.yaml")}
 }
 
 func write(t *testing.T, file, text string) {
@@ -100,7 +100,7 @@ func call(t *testing.T, args ...string) (f found) {
 	return f
 }
 
-func (w *ward) flags() []string {
+func (w *doctorEnv) flags() []string {
 	return []string{
 		"--config=" + w.agent, "--kubeconfig=" + w.kubeconfig, "--hostname-override=" + cluster.NodeName,
 		"--container-runtime-endpoint=unix://" + w.Node.Socket, "--node-cgroup=" + w.Node.Cgroup,
@@ -109,10 +109,10 @@ func (w *ward) flags() []string {
 	}
 }
 
-// TestDoctorOnANode checks that a node configured by an import has no findings and the same
+// TestDoctor_OnNode checks that a node configured by an import has no findings and the same
 // allocatable resources as before. Then it introduces faults, and each must be found.
-func TestDoctorOnANode(t *testing.T) {
-	w := admit(t)
+func TestDoctor_OnNode(t *testing.T) {
+	w := newNode(t)
 	clean := call(t, w.flags()...)
 	if clean.status != 0 || len(clean.serious()) > 0 {
 		t.Errorf("a clean node: status %d: %s", clean.status, clean.text)
@@ -121,11 +121,11 @@ func TestDoctorOnANode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asked := call(t, append(w.flags(), "--kubeconfig="+admin)...); asked.status != 0 || len(asked.serious()) > 0 {
-		t.Errorf("a clean node, its kubelet asked: status %d: %s", asked.status, asked.text)
+	if checked := call(t, append(w.flags(), "--kubeconfig="+admin)...); checked.status != 0 || len(checked.serious()) > 0 {
+		t.Errorf("a clean node with access to its kubelet: status %d: %s", checked.status, checked.text)
 	}
-	w.offersAsBefore()
-	for _, p := range w.plants() {
+	w.allocatableAsBefore()
+	for _, p := range w.faults() {
 		t.Run(p.code, func(t *testing.T) {
 			if p.do != nil {
 				defer p.do()()
@@ -143,8 +143,8 @@ func TestDoctorOnANode(t *testing.T) {
 	}
 }
 
-// offersAsBefore checks allocatable against the kubelet's earlier reservations.
-func (w *ward) offersAsBefore() {
+// allocatableAsBefore checks allocatable against the kubelet's earlier reservations.
+func (w *doctorEnv) allocatableAsBefore() {
 	w.t.Helper()
 	n, err := w.API.CoreV1().Nodes().Get(w.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -162,8 +162,8 @@ func (w *ward) offersAsBefore() {
 	}
 }
 
-// wrong is one fault to introduce.
-type wrong struct {
+// faultCase is one fault to introduce.
+type faultCase struct {
 	code   string
 	status int
 	args   []string
@@ -173,7 +173,7 @@ type wrong struct {
 
 const unreported = "kubelet-does-not-report"
 
-func (w *ward) plants() []wrong {
+func (w *doctorEnv) faults() []faultCase {
 	kubelet := func(text string) string { return "--kubelet-config=" + w.file("kubelet.yaml", kubeletBefore+text) }
 	const shared = "evictionHard: {memory.available: 100Mi, nodefs.available: 1%}\nevictionSoft: {memory.available: 250Mi, nodefs.available: 2%}\n" +
 		"evictionSoftGracePeriod: {memory.available: 8760h, nodefs.available: 8760h}\n"
@@ -181,7 +181,7 @@ func (w *ward) plants() []wrong {
 	machine := func(process, swap, kernel string, stalls bool) []string {
 		return []string{kubelet(shared), w.proc(process, swap, kernel, stalls)}
 	}
-	return []wrong{
+	return []faultCase{
 		{code: "kubelet-hard-memory", status: 3, args: []string{kubelet("evictionHard: " + kubeletEvicts)}, too: []string{unreported, "kubelet-hard-other"}},
 		{code: unreported, args: []string{kubelet("evictionHard: {memory.available: 100Mi, nodefs.available: 1%}")}},
 		{code: "kubelet-soft-evicts", status: 3, args: []string{kubelet(strings.NewReplacer("memory.available: 8760h", "memory.available: 1m", "250Mi", "400Mi").Replace(shared))}},
@@ -206,20 +206,20 @@ func (w *ward) plants() []wrong {
 }
 
 // file creates a file in a directory of its own.
-func (w *ward) file(name, text string) string {
+func (w *doctorEnv) file(name, text string) string {
 	file := filepath.Join(w.t.TempDir(), name)
 	write(w.t, file, text)
 	return file
 }
 
 // skewed delays the API server's clock by an hour.
-func (w *ward) skewed() (undo func()) {
+func (w *doctorEnv) skewed() (undo func()) {
 	w.Front.Answer(http.StatusOK, func(r *http.Request) bool { return r.URL.Path == "/version" }, "Date: "+time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 	return w.Front.Forward
 }
 
 // process runs a process with that name. The returned function ends it.
-func (w *ward) process(name string) (end func()) {
+func (w *doctorEnv) process(name string) (end func()) {
 	w.t.Helper()
 	text, err := os.ReadFile("/bin/sleep")
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *ward) process(name string) (end func()) {
 
 // proc creates a /proc with one process, the given swap and kernel, with or without pressure
 // stall information.
-func (w *ward) proc(process, swap, kernel string, stalls bool) (flag string) {
+func (w *doctorEnv) proc(process, swap, kernel string, stalls bool) (flag string) {
 	w.t.Helper()
 	root := w.t.TempDir()
 	files := map[string]string{"2/comm": "kthreadd\n", "77/comm": process + "\n", "77/cmdline": process + "\x00", "sys/kernel/osrelease": kernel + "\n", "meminfo": "MemTotal: 16777216 kB\n" + swap + "\n"}
@@ -257,35 +257,35 @@ func (w *ward) proc(process, swap, kernel string, stalls bool) (flag string) {
 	return "--proc-root=" + root
 }
 
-// TestDoctorOfACluster covers the view from outside a node: agents by their leases, the program
+// TestDoctor_OfCluster covers the view from outside a node: agents by their leases, the program
 // that monitors nodes, and the admission bounds of agents.
-func TestDoctorOfACluster(t *testing.T) {
-	w := admit(t)
+func TestDoctor_OfCluster(t *testing.T) {
+	w := newNode(t)
 	admin, err := w.Kubeconfig(w.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() found { t.Helper(); return call(t, "--cluster", "--kubeconfig="+admin) }
-	if got := look(); !got.has("agent-missing") || !got.has("policy-missing") || got.status != 0 {
+	check := func() found { t.Helper(); return call(t, "--cluster", "--kubeconfig="+admin) }
+	if got := check(); !got.has("agent-missing") || !got.has("policy-missing") || got.status != 0 {
 		t.Errorf("a cluster without Plimsoll: status %d: %s", got.status, got.text)
 	}
 	w.start("--eviction-hard=memory.available<250Mi", "--max-fill-rate=1Gi")
-	w.until("the agent's lease is there", func() bool { return !look().has("agent-missing") })
-	w.until("kube-controller-manager leads", func() bool { return !look().has("no-lifecycle-controller") })
-	w.restarted = true // from now on a token without a node is refused; the lease remains valid for a while
+	w.until("the agent's lease exists", func() bool { return !check().has("agent-missing") })
+	w.until("kube-controller-manager leads", func() bool { return !check().has("no-lifecycle-controller") })
+	w.restarted = true // the policy refuses a token without a node; the lease remains valid for some time
 	w.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))
-	if got := look(); got.status != 0 || len(got.serious()) > 0 {
+	if got := check(); got.status != 0 || len(got.serious()) > 0 {
 		t.Errorf("a clean cluster: status %d: %s", got.status, got.text)
 	}
 	w.controllerActs()
-	if got := look(); got.status != 3 || !got.has("two-lifecycle-controllers") {
+	if got := check(); got.status != 3 || !got.has("two-lifecycle-controllers") {
 		t.Errorf("two controllers: status %d: %s", got.status, got.text)
 	}
 }
 
 // controllerActs creates the objects of a controller in mode replace: a lease, and a pod with
 // its command line. It also creates the pod of kube-controller-manager.
-func (w *ward) controllerActs() {
+func (w *doctorEnv) controllerActs() {
 	w.t.Helper()
 	now, seconds, holder := metav1.NowMicro(), int32(3600), "here"
 	const name, namespace = "plimsoll-controller", "plimsoll-system"
@@ -299,7 +299,7 @@ func (w *ward) controllerActs() {
 }
 
 // shown creates a pod with a command line; it never runs.
-func (w *ward) shown(namespace, name string, c corev1.Container) {
+func (w *doctorEnv) shown(namespace, name string, c corev1.Container) {
 	w.t.Helper()
 	if err := w.Namespace(w.t.Context(), namespace); err != nil {
 		w.t.Fatal(err)

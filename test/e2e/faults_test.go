@@ -16,9 +16,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// ordeal selects the requests of a client to be answered with an error code: its writes, and
+// faultRule selects the requests of a client to be answered with an error code: its writes, and
 // optionally its watches. It counts them by method and resource.
-type ordeal struct {
+type faultRule struct {
 	watches atomic.Bool
 
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type ordeal struct {
 
 var subjects = regexp.MustCompile(`/(pods|nodes|leases|events)\b`)
 
-func (o *ordeal) matches(r *http.Request) bool {
+func (o *faultRule) matches(r *http.Request) bool {
 	kind := r.Method
 	if r.URL.Query().Get("watch") != "" {
 		kind = "watch"
@@ -43,19 +43,19 @@ func (o *ordeal) matches(r *http.Request) bool {
 	return true
 }
 
-func (o *ordeal) count(kind string) int {
+func (o *faultRule) count(kind string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.seen[kind]
 }
 
-func TestAnAPIServerThatRefuses(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+func TestAPIServer_RefusesRequests(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}))
 	for _, code := range []int{http.StatusGone, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
-		s.story(fmt.Sprint(code), func(s *stage) {
+		s.scenario(fmt.Sprint(code), func(s *env) {
 			s.forget()
 			calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
-			o := &ordeal{seen: map[string]int{}}
+			o := &faultRule{seen: map[string]int{}}
 			var headers []string
 			if code == http.StatusTooManyRequests {
 				headers = []string{"Retry-After: 1"}
@@ -66,22 +66,22 @@ func TestAnAPIServerThatRefuses(t *testing.T) {
 			o.watches.Store(true)
 			s.Front.Drop()
 			s.order(greedy, fast)
-			d := s.owed(a, greedy)
+			d := s.evictedOffline(a, greedy)
 			s.await(a, agent.ReclaimDone)
 			for _, kind := range []string{"watch pods", "PATCH pods", "PATCH nodes", "POST leases"} {
 				s.until("a request is refused: "+kind, func() bool { return o.count(kind) > 0 })
 			}
 			s.Front.Forward()
-			s.paid(greedy, d)
-			s.until("the heartbeat is heard", func() bool { return s.heartbeat() != nil })
-			s.until("the pressure is told, or over", func() bool { return s.condition(corev1.NodeMemoryPressure) != nil })
+			s.checkReported(greedy, d)
+			s.until("the heartbeat is written", func() bool { return s.heartbeat() != nil })
+			s.until("the pressure is reported, or has ended", func() bool { return s.condition(corev1.NodeMemoryPressure) != nil })
 			s.running(calm)
 		})
 	}
 }
 
 // forget deletes the agents' leases and reports about the node.
-func (s *stage) forget() {
+func (s *env) forget() {
 	s.t.Helper()
 	err := s.API.CoordinationV1().Leases("plimsoll-system").DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *stage) forget() {
 }
 
 // heartbeat returns the last renewal of the agent's lease; nil without one.
-func (s *stage) heartbeat() *metav1.MicroTime {
+func (s *env) heartbeat() *metav1.MicroTime {
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return nil
@@ -100,7 +100,7 @@ func (s *stage) heartbeat() *metav1.MicroTime {
 }
 
 // condition returns a condition of the Node; nil without one.
-func (s *stage) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
+func (s *env) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
 	s.t.Helper()
 	node, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -114,8 +114,8 @@ func (s *stage) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
 	return nil
 }
 
-func TestARuntimeThatIsAway(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+func TestRuntime_Unreachable(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}))
 	c := s.Node.Containerd
 	back := func() error { return c.Restart(context.Background()) }
 	// The runtime's last report is outdated when the threshold is crossed: by it, the calm pod
@@ -125,12 +125,12 @@ func TestARuntimeThatIsAway(t *testing.T) {
 		begins, ends   func() error
 		provider, fill string
 	}{
-		"hangs":                 {c.Pause, c.Resume, "cgroup", fast},
-		"hangs while it counts": {c.Pause, c.Resume, "cri", slow},
-		"is gone":               {c.Kill, back, "cgroup", fast},
-		"is gone as it counts":  {c.Kill, back, "cri", slow},
+		"paused":                  {c.Pause, c.Resume, "cgroup", fast},
+		"paused with stale usage": {c.Pause, c.Resume, "cri", slow},
+		"killed":                  {c.Kill, back, "cgroup", fast},
+		"killed with stale usage": {c.Kill, back, "cri", slow},
 	} {
-		s.story(name, func(s *stage) {
+		s.scenario(name, func(s *env) {
 			calm, greedy := s.add(cluster.Hog("calm", "fill 120MiB")), s.add(cluster.Hog("greedy", "fill 20MiB"))
 			a := s.start("--stats-provider=" + fault.provider)
 			s.knows(calm, greedy)

@@ -46,30 +46,30 @@ func always(name string) *corev1.Pod {
 // so mostly within its first seconds.
 const ahead = 8
 
-// TestImmediateEvictionsBesideAKubelet checks that a pod reported first and killed at once
+// TestEvict_BesideKubelet checks that a pod reported first and killed at once
 // stays evicted. Phase, reason and message last, whatever its kubelet writes, and nothing
-// restarts. Without a policy only the mark must last, and the figures are logged.
-func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
+// restarts. Without a policy only the condition plimsoll.dev/Evicted must remain, and the figures are logged.
+func TestEvict_BesideKubelet(t *testing.T) {
 	for _, name := range protections(t) {
 		t.Run(name, func(t *testing.T) { evictedFor(t, protectionOf[name]) })
 	}
 }
 
 func evictedFor(t *testing.T, by protection) {
-	s := set(t, withKubelet(nil))
+	s := newEnv(t, withKubelet(nil))
 	by.apply(s)
 	a := s.start("--eviction-hard=memory.available<150Mi")
-	held := always("calm") // most of the node's memory, all within its request
-	held.Spec.Containers[0].Resources = cluster.Ask(400*mib, 600*mib)
-	calm := s.add(held)
+	spec := always("calm") // most of the node's memory, all within its request
+	spec.Spec.Containers[0].Resources = cluster.Resources(400*mib, 600*mib)
+	calm := s.add(spec)
 	if err := calm.Do(t.Context(), "fill 340MiB"); err != nil {
 		t.Fatal(err)
 	}
-	n, v := evictions(t), s.keepVigil()
+	n, v := evictions(t), s.watchPods()
 	messages := map[string]string{} // by name
 	var waiting, done []*cluster.Pod
-	var toDead []float64
-	told := 0 // before the kill
+	var exitMillis []float64
+	early := 0 // before the kill
 	for i := range n + ahead {
 		if i < n {
 			waiting = append(waiting, s.add(always(fmt.Sprintf("greedy-%d", i))))
@@ -87,14 +87,14 @@ func evictedFor(t *testing.T, by protection) {
 			t.Fatalf("eviction %d: %+v", i-ahead, d)
 		}
 		if d.Status == agent.StatusReported {
-			told++
+			early++
 		}
-		toDead, messages[p.Object.Name] = append(toDead, *d.ExitTime), d.Message
+		exitMillis, messages[p.Object.Name] = append(exitMillis, *d.ExitTime), d.Message
 	}
 	s.settled(done)
 	v.window(watched())
-	slices.Sort(toDead)
-	t.Logf("%d evictions, %d told before the kill, from the look to the last process dead: median %.1f ms, worst %.1f ms", n, told, toDead[n/2], toDead[n-1])
+	slices.Sort(exitMillis)
+	t.Logf("%d evictions, %d reported before the kill, from the check to the exit of the last process: median %.1f ms, maximum %.1f ms", n, early, exitMillis[n/2], exitMillis[n-1])
 	by.check(s, v, done, messages)
 	for _, p := range done {
 		if events := s.events(p, "Evicted"); len(events) != 1 {
@@ -105,15 +105,15 @@ func evictedFor(t *testing.T, by protection) {
 }
 
 // settled waits until the runtime runs no containers of the pods.
-func (s *stage) settled(pods []*cluster.Pod) {
+func (s *env) settled(pods []*cluster.Pod) {
 	s.t.Helper()
-	s.until("the runtime runs none of their containers", func() bool {
+	s.until("the runtime runs no container of the pods", func() bool {
 		return !slices.ContainsFunc(s.containersOf(pods), func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 	})
 }
 
 // containersOf returns the containers of the pods in the runtime, including dead ones.
-func (s *stage) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container) {
+func (s *env) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container) {
 	s.t.Helper()
 	all, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *stage) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container
 // startedAgain returns the pods with restarted containers, by runtime and API server. The
 // latter's state of the first container may be old. A kubelet removes the containers of an
 // evicted pod at once, sometimes before it has observed their end.
-func (s *stage) startedAgain(pods []*cluster.Pod) (names []string) {
+func (s *env) startedAgain(pods []*cluster.Pod) (names []string) {
 	s.t.Helper()
 	for _, c := range s.containersOf(pods) {
 		if c.Metadata.Attempt != 0 {

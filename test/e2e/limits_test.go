@@ -18,22 +18,22 @@ func limited(name string, bytes string) *corev1.Pod {
 	return pod
 }
 
-func TestLocalStorageLimits(t *testing.T) {
+func TestEvict_ForLocalStorageLimits(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}))
 	for _, tc := range []struct {
 		name, message string
 		pod           func() *corev1.Pod
-		place         func(*stage, *cluster.Pod) string
+		place         func(*env, *cluster.Pod) string
 	}{
-		{"an emptyDir", `Usage of EmptyDir volume "data" exceeds the limit "20Mi". `, func() *corev1.Pod {
+		{"emptyDir", `Usage of EmptyDir volume "data" exceeds the limit "20Mi". `, func() *corev1.Pod {
 			pod := writer("greedy")
 			pod.Spec.Volumes[0].EmptyDir.SizeLimit = new(resource.MustParse("20Mi"))
 			return pod
 		}, inEmptyDir},
-		{"a pod", "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. ",
+		{"pod", "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. ",
 			func() *corev1.Pod { return limited("greedy", "20Mi") }, inLayer},
-		{"a container", `Container main exceeded its local ephemeral storage limit "20Mi". `, func() *corev1.Pod {
+		{"container", `Container main exceeded its local ephemeral storage limit "20Mi". `, func() *corev1.Pod {
 			pod := limited("greedy", "20Mi")
 			other := cluster.HogContainer("other")
 			other.Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")}
@@ -41,7 +41,7 @@ func TestLocalStorageLimits(t *testing.T) {
 			return pod
 		}, inLogs},
 	} {
-		s.story(tc.name, func(s *stage) {
+		s.scenario(tc.name, func(s *env) {
 			calm, greedy := s.add(limited("calm", "200Mi")), s.add(tc.pod())
 			a := s.start("--volume-stats-agg-period=1s")
 			s.knows(calm, greedy)
@@ -60,7 +60,7 @@ func TestLocalStorageLimits(t *testing.T) {
 
 // overLimit checks the report about a pod above a limit of its own. It has no claim to a
 // replacement, so there is no DisruptionTarget.
-func (s *stage) overLimit(p *cluster.Pod, message string) {
+func (s *env) overLimit(p *cluster.Pod, message string) {
 	s.t.Helper()
 	if events := s.events(p, "Evicted"); len(events) != 1 || events[0].Message != message {
 		s.t.Errorf("events: %+v", events)

@@ -18,8 +18,8 @@ func withoutKubelet(n cluster.NodeOptions) cluster.Options {
 // hard100 is the only threshold of most tests.
 const hard100 = "--eviction-hard=memory.available<100Mi"
 
-func TestMemoryPressure(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+func TestEvict_ForMemoryPressure(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}))
 	calm := s.add(cluster.Hog("calm", "fill 50MiB"))
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
 	a := s.start(hard100)
@@ -38,8 +38,8 @@ func TestMemoryPressure(t *testing.T) {
 	s.running(calm)
 }
 
-func TestPIDPressure(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{Pids: 400}))
+func TestEvict_ForPIDPressure(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Pids: 400}))
 	calm, greedy := s.add(cluster.Hog("calm", "fork 20")), s.add(cluster.Hog("greedy"))
 	a := s.start("--eviction-hard=pid.available<150")
 	s.knows(calm, greedy)
@@ -48,7 +48,7 @@ func TestPIDPressure(t *testing.T) {
 	if d.Signal != "pid.available" || d.ProcessesRemain {
 		t.Errorf("decision: %+v", d)
 	}
-	s.until("all its processes are gone, the sandbox that was spared too", func() bool {
+	s.until("all its processes have exited, its sandbox included", func() bool {
 		pids, err := greedy.PIDs()
 		return err == nil && len(pids) == 0
 	})
@@ -57,14 +57,14 @@ func TestPIDPressure(t *testing.T) {
 	s.running(calm)
 }
 
-// TestEachProviderFindsTheSamePod checks that every provider leads to the pod with the most
+// TestProviders_FindSamePod checks that every provider leads to the pod with the most
 // memory above its request.
-func TestEachProviderFindsTheSamePod(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{Memory: 768 * mib}))
+func TestProviders_FindSamePod(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Memory: 768 * mib}))
 	for _, provider := range []string{"cgroup", "cri", "cadvisor"} {
-		s.story(provider, func(s *stage) {
+		s.scenario(provider, func(s *env) {
 			entitled := cluster.Hog("entitled", "fill 200MiB")
-			entitled.Spec.Containers[0].Resources = cluster.Ask(220*mib, 0)
+			entitled.Spec.Containers[0].Resources = cluster.Resources(220*mib, 0)
 			others := []*cluster.Pod{s.add(entitled)}
 			for _, name := range []string{"small-1", "small-2", "small-3"} {
 				others = append(others, s.add(cluster.Hog(name, "fill 20MiB")))

@@ -22,15 +22,15 @@ import (
 
 // protection preserves reason and message of an evicted pod, besides the agent.
 type protection struct {
-	apply func(*stage)
-	check func(*stage, *vigil, []*cluster.Pod, map[string]string)
+	apply func(*env)
+	check func(*env, *statusWatch, []*cluster.Pod, map[string]string)
 }
 
 var protectionOf = map[string]protection{
-	"mutating": {func(s *stage) { s.evictedStaysEvicted(); s.evictedKeepsReason() }, (*stage).neverLost},
+	"mutating": {func(s *env) { s.evictedStaysEvicted(); s.evictedKeepsReason() }, (*env).neverLost},
 	// An API server without MutatingAdmissionPolicy: the agent restores the reason.
-	"validating": {(*stage).evictedStaysEvicted, (*stage).lostAndRestored},
-	"none":       {func(*stage) {}, (*stage).keptMark},
+	"validating": {(*env).evictedStaysEvicted, (*env).reasonRestored},
+	"none":       {func(*env) {}, (*env).conditionStays},
 }
 
 // protections returns those that a run tries, by POLICIES.
@@ -41,7 +41,7 @@ func protections(t *testing.T) []string {
 	}
 	for _, name := range names {
 		if _, known := protectionOf[name]; !known {
-			t.Fatalf("POLICIES: %s is none of mutating, validating, none", name)
+			t.Fatalf("POLICIES: unknown policy %s: use mutating, validating or none", name)
 		}
 	}
 	return names
@@ -57,17 +57,17 @@ func watched() time.Duration {
 }
 
 // neverLost checks that no status lacks its reason after the first one of an eviction.
-func (s *stage) neverLost(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) neverLost(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
-	s.lostAndRestored(v, pods, messages)
+	s.reasonRestored(v, pods, messages)
 	for _, loss := range v.losses() {
 		s.t.Errorf("a status that lacks reason or message: %s", loss)
 	}
 }
 
-// lostAndRestored checks that finally every pod has reason and message, and that none runs
+// reasonRestored checks that finally every pod has reason and message, and that none runs
 // again.
-func (s *stage) lostAndRestored(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) reasonRestored(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {
@@ -75,12 +75,12 @@ func (s *stage) lostAndRestored(v *vigil, pods []*cluster.Pod, messages map[stri
 		evicted(s.t, got, messages[got.Name])
 	}
 	if again := s.startedAgain(pods); len(again) > 0 {
-		s.t.Errorf("started again: %v", again)
+		s.t.Errorf("restarted: %v", again)
 	}
 }
 
-// keptMark checks that finally every pod is Failed and has the agent's mark with the message.
-func (s *stage) keptMark(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+// conditionStays checks that finally every pod is Failed and has the agent's mark with the message.
+func (s *env) conditionStays(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {
@@ -94,17 +94,17 @@ func (s *stage) keptMark(v *vigil, pods []*cluster.Pod, messages map[string]stri
 	}
 }
 
-func (s *stage) figures(v *vigil, pods []*cluster.Pod) {
+func (s *env) figures(v *statusWatch, pods []*cluster.Pod) {
 	s.t.Helper()
-	kept := 0
+	complete := 0
 	for _, p := range pods {
 		if got := s.get(p).Status; got.Phase == corev1.PodFailed && got.Reason == "Evicted" && got.Message != "" {
-			kept++
+			complete++
 		}
 	}
 	lost, gaps := v.losses(), v.restorations()
 	s.t.Logf("watched for %s each: %d of %d have reason and message in the end, %d lost them at some time (%d statuses); started again: %d",
-		watched(), kept, len(pods), v.losers(), len(lost), len(s.startedAgain(pods)))
+		watched(), complete, len(pods), v.losers(), len(lost), len(s.startedAgain(pods)))
 	if n := len(gaps); n > 0 {
 		s.t.Logf("%d losses were restored: after a median of %s, at worst %s", n, gaps[n/2].Round(time.Millisecond), gaps[n-1].Round(time.Millisecond))
 	}
@@ -113,24 +113,24 @@ func (s *stage) figures(v *vigil, pods []*cluster.Pod) {
 	}
 }
 
-// vigil watches pods. It records each status after that of their eviction in which parts of the
+// statusWatch watches pods. It records each status after that of their eviction in which parts of the
 // latter are missing.
-type vigil struct {
+type statusWatch struct {
 	t     *testing.T
 	ended chan struct{} // the watch has
 
 	mu     sync.Mutex
-	said   map[types.UID]corev1.PodStatus // at first
+	first  map[types.UID]corev1.PodStatus // at first
 	latest time.Time                      // time of the last eviction
 	lost   map[types.UID][]string
 	begun  map[types.UID]time.Time // of a loss that lasts
 	gaps   []time.Duration         // from a loss to the restoration
 }
 
-// keepVigil starts a vigil over all pods of the node.
-func (s *stage) keepVigil() *vigil {
+// watchPods starts a vigil over all pods of the node.
+func (s *env) watchPods() *statusWatch {
 	s.t.Helper()
-	v := &vigil{t: s.t, ended: make(chan struct{}), said: map[types.UID]corev1.PodStatus{}, lost: map[types.UID][]string{}, begun: map[types.UID]time.Time{}}
+	v := &statusWatch{t: s.t, ended: make(chan struct{}), first: map[types.UID]corev1.PodStatus{}, lost: map[types.UID][]string{}, begun: map[types.UID]time.Time{}}
 	watch, err := s.API.CoreV1().Pods(metav1.NamespaceAll).Watch(s.t.Context(), metav1.ListOptions{
 		FieldSelector: "spec.nodeName=" + cluster.NodeName, TimeoutSeconds: new(int64(6 * 3600)),
 	})
@@ -140,22 +140,22 @@ func (s *stage) keepVigil() *vigil {
 		defer close(v.ended)
 		for e := range watch.ResultChan() {
 			if p, is := e.Object.(*corev1.Pod); is {
-				v.see(p)
+				v.record(p)
 			}
 		}
 	}()
 	return v
 }
 
-func (v *vigil) see(p *corev1.Pod) {
+func (v *statusWatch) record(p *corev1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	said, evicted := v.said[p.UID]
+	first, evicted := v.first[p.UID]
 	now := &p.Status
-	same := now.Phase == said.Phase && now.Reason == said.Reason && now.Message == said.Message
+	same := now.Phase == first.Phase && now.Reason == first.Reason && now.Message == first.Message
 	switch begun, lost := v.begun[p.UID]; {
 	case !evicted && now.Phase == corev1.PodFailed && now.Reason == "Evicted":
-		v.said[p.UID], v.latest = *now, time.Now()
+		v.first[p.UID], v.latest = *now, time.Now()
 	case evicted && same && lost:
 		v.gaps = append(v.gaps, time.Since(begun))
 		delete(v.begun, p.UID)
@@ -168,7 +168,7 @@ func (v *vigil) see(p *corev1.Pod) {
 }
 
 // window waits until the given time has passed since the last eviction.
-func (v *vigil) window(long time.Duration) {
+func (v *statusWatch) window(long time.Duration) {
 	v.t.Helper()
 	v.mu.Lock()
 	rest := time.Until(v.latest.Add(long))
@@ -180,7 +180,7 @@ func (v *vigil) window(long time.Duration) {
 	}
 }
 
-func (v *vigil) losses() (all []string) {
+func (v *statusWatch) losses() (all []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, losses := range v.lost {
@@ -191,30 +191,30 @@ func (v *vigil) losses() (all []string) {
 }
 
 // restorations returns the durations of losses in ascending order.
-func (v *vigil) restorations() []time.Duration {
+func (v *statusWatch) restorations() []time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Sorted(slices.Values(v.gaps))
 }
 
 // losers returns the number of pods with losses.
-func (v *vigil) losers() int {
+func (v *statusWatch) losers() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.lost)
 }
 
 // evictedStaysEvicted applies the policy of that name and waits until it is enforced.
-func (s *stage) evictedStaysEvicted() {
+func (s *env) evictedStaysEvicted() {
 	s.t.Helper()
-	s.admission("evicted-stays-evicted.yaml", "an evicted pod can not be said to run", func(probe func(string) (*corev1.Pod, error)) bool {
+	s.admission("evicted-stays-evicted.yaml", "the policy refuses phase Running of an evicted pod", func(probe func(string) (*corev1.Pod, error)) bool {
 		_, err := probe(`{"phase":"Running","reason":""}`)
 		return apierrors.IsForbidden(err)
 	})
 }
 
 // evictedKeepsReason applies the policy of that name and waits until it is enforced.
-func (s *stage) evictedKeepsReason() {
+func (s *env) evictedKeepsReason() {
 	s.t.Helper()
 	s.admission("evicted-keeps-reason.yaml", "the reason of an evicted pod can not be removed", func(probe func(string) (*corev1.Pod, error)) bool {
 		got, err := probe(`{"phase":"Running","reason":null,"message":null}`)
@@ -224,11 +224,11 @@ func (s *stage) evictedKeepsReason() {
 
 // admission applies a policy, and waits until it is enforced for a member of a kubelet's group
 // that writes to an evicted pod.
-func (s *stage) admission(file, what string, holds func(write func(string) (*corev1.Pod, error)) bool) {
+func (s *env) admission(file, what string, enforced func(write func(string) (*corev1.Pod, error)) bool) {
 	s.t.Helper()
 	s.apply(filepath.Join("..", "..", "deploy", "admission", file))
 	pod := cluster.Hog("probe")
-	pod.Spec.SchedulerName = "nobody"
+	pod.Spec.SchedulerName = "none"
 	pods := s.API.CoreV1().Pods("default")
 	_, err := pods.Create(s.t.Context(), pod, metav1.CreateOptions{})
 	s.must(err)
@@ -240,7 +240,7 @@ func (s *stage) admission(file, what string, holds func(write func(string) (*cor
 	s.until(what, func() bool {
 		_, err := patch(s.API, `{"phase":"Failed","reason":"Evicted","message":"m","conditions":[{"type":"plimsoll.dev/Evicted","status":"True","message":"m","lastTransitionTime":"2026-07-01T12:00:00Z"}]}`)
 		s.must(err)
-		return holds(func(status string) (*corev1.Pod, error) { return patch(member, status) })
+		return enforced(func(status string) (*corev1.Pod, error) { return patch(member, status) })
 	})
 	s.must(pods.Delete(s.t.Context(), "probe", metav1.DeleteOptions{}))
 }

@@ -28,7 +28,7 @@ func guarded() *corev1.Pod {
 }
 
 // budget creates a PodDisruptionBudget for guarded pods, with the status of its controller.
-func (s *stage) budget(allowed int32) {
+func (s *env) budget(allowed int32) {
 	s.t.Helper()
 	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
 	made, err := budgets.Create(s.t.Context(), &policyv1.PodDisruptionBudget{
@@ -45,7 +45,7 @@ func (s *stage) budget(allowed int32) {
 }
 
 // allow sets the number of disruptions that the budget allows.
-func (s *stage) allow(disruptions int32) {
+func (s *env) allow(disruptions int32) {
 	s.t.Helper()
 	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
 	b, err := budgets.Get(s.t.Context(), "greedy", metav1.GetOptions{})
@@ -55,15 +55,15 @@ func (s *stage) allow(disruptions int32) {
 	s.must(err)
 }
 
-func TestSoftEvictions(t *testing.T) {
+func TestSoftEvict_WithoutKubelet(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-direct-eviction.yaml")
-	s.story("a budget refuses, and then does not", (*stage).budgetRefuses)
-	s.story("a hard threshold does not ask the budget", (*stage).hardCrossing)
-	s.story("a mark is taken back", (*stage).markWithdrawn)
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}), "agent-direct-eviction.yaml")
+	s.scenario("budget that refuses at first", (*env).budgetRefuses)
+	s.scenario("hard threshold without the budget", (*env).hardCrossing)
+	s.scenario("withdrawn soft eviction", (*env).markWithdrawn)
 }
 
-func (s *stage) budgetRefuses() {
+func (s *env) budgetRefuses() {
 	s.budget(0)
 	address := free(s.t)
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
@@ -73,7 +73,7 @@ func (s *stage) budgetRefuses() {
 		s.t.Fatalf("decision: %+v", begun)
 	}
 	s.until("the budget refuses", func() bool {
-		return strings.Contains(ask(s.t, "http://"+address+"/metrics"), "plimsoll_soft_evictions_refused_total 1")
+		return strings.Contains(getPage(s.t, "http://"+address+"/metrics"), "plimsoll_soft_evictions_refused_total 1")
 	})
 	if got := s.get(greedy); got.DeletionTimestamp != nil {
 		s.t.Errorf("it is being deleted: %+v", got.ObjectMeta)
@@ -93,12 +93,12 @@ func (s *stage) budgetRefuses() {
 	}
 	s.running(calm)
 	s.quiet(a)
-	if said := a.Log(); !strings.Contains(said, "Soft eviction was refused") {
-		s.t.Errorf("the log does not tell of the budget:\n%s", said)
+	if log := a.Log(); !strings.Contains(log, "Soft eviction was refused") {
+		s.t.Errorf("the log has no refusal by the budget:\n%s", log)
 	}
 }
 
-func (s *stage) hardCrossing() {
+func (s *env) hardCrossing() {
 	s.budget(0)
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=direct")...)
@@ -111,12 +111,12 @@ func (s *stage) hardCrossing() {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
-	s.told(greedy, begun.Message, "memory")
+	s.checkReports(greedy, begun.Message, "memory")
 	s.only(greedy)
 	s.running(calm)
 }
 
-func (s *stage) markWithdrawn() {
+func (s *env) markWithdrawn() {
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(softly...)
 	begun := s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
@@ -134,7 +134,7 @@ func (s *stage) markWithdrawn() {
 		s.t.Errorf("decision: %+v", d)
 	}
 	if _, is := marked(); is {
-		s.t.Errorf("the mark is still there: %+v", s.get(greedy).Status.Conditions)
+		s.t.Errorf("the condition was not removed: %+v", s.get(greedy).Status.Conditions)
 	}
 	s.only()
 	s.running(calm, greedy)

@@ -13,23 +13,23 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-func TestWhenTheAgentHasToStandBack(t *testing.T) {
+func TestEvict_NotWhileBlocked(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
-	s.story("a dry run", (*stage).dryRun)
-	s.story("a node that shuts down", (*stage).shutsDown)
-	s.story("a pod that is being deleted", (*stage).beingDeleted)
-	s.story("the agent itself has to end", (*stage).endsAtOnce)
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{}))
+	s.scenario("dry run", (*env).dryRun)
+	s.scenario("node shutdown", (*env).shutsDown)
+	s.scenario("pod in deletion", (*env).beingDeleted)
+	s.scenario("end of the agent", (*env).endsAtOnce)
 }
 
 // endsAtOnce checks that the agent does not wait for a server without answers.
-func (s *stage) endsAtOnce() {
+func (s *env) endsAtOnce() {
 	for name, fault := range map[string]struct{ begins, ends func() error }{
-		"the API server hangs": {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
-		"the runtime hangs":    {s.Node.Containerd.Pause, s.Node.Containerd.Resume},
-		"the runtime is gone":  {func() error { s.Node.Link.Refuse(); return nil }, s.Node.Link.Pass},
+		"stalled API server":          {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
+		"paused runtime":              {s.Node.Containerd.Pause, s.Node.Containerd.Resume},
+		"refused runtime connections": {func() error { s.Node.Link.Refuse(); return nil }, s.Node.Link.Pass},
 	} {
-		s.story(name, func(s *stage) {
+		s.scenario(name, func(s *env) {
 			calm := s.add(cluster.Hog("calm", "fill 50MiB"))
 			a := s.start("--stats-provider=cri", "--container-runtime-endpoint=unix://"+s.Node.Link.Address())
 			s.knows(calm)
@@ -45,7 +45,7 @@ func (s *stage) endsAtOnce() {
 }
 
 // dryRun checks that nothing but the dry run is reported.
-func (s *stage) dryRun() {
+func (s *env) dryRun() {
 	s.forget()
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
 	before := greedy.Object.ResourceVersion
@@ -55,7 +55,7 @@ func (s *stage) dryRun() {
 	if d := s.await(a, agent.WouldEvict, agent.Evicted, agent.Failed); d.Decision != agent.WouldEvict || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
-	s.until("the heartbeat tells of it", func() bool {
+	s.until("the heartbeat reports it", func() bool {
 		lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 		return err == nil && lease.Annotations["plimsoll.dev/dry-run"] == "true"
 	})
@@ -65,12 +65,12 @@ func (s *stage) dryRun() {
 		s.t.Errorf("the pod was changed: %+v", got.Status)
 	}
 	if c := s.condition(corev1.NodeMemoryPressure); c != nil {
-		s.t.Errorf("the Node says %+v", c)
+		s.t.Errorf("got condition %+v", c)
 	}
 }
 
 // shut sets the Node's condition for a shutdown, as its kubelet would.
-func (s *stage) shut(message string) {
+func (s *env) shut(message string) {
 	s.t.Helper()
 	now := metav1.Now().UTC().Format(time.RFC3339)
 	_, err := s.API.CoreV1().Nodes().Patch(s.t.Context(), cluster.NodeName, types.StrategicMergePatchType, []byte(
@@ -80,26 +80,26 @@ func (s *stage) shut(message string) {
 }
 
 // shutsDown checks a shutdown: pods then end in the kubelet's order.
-func (s *stage) shutsDown() {
+func (s *env) shutsDown() {
 	address := free(s.t)
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
 	s.shut("node is shutting down")
 	a := s.start("--healthz-bind-address=" + address)
 	s.knows(greedy)
 	s.must(greedy.Do(s.t.Context(), "fill 330MiB at 300MiB/s"))
-	s.until("the agent sees the pressure", func() bool {
-		return strings.Contains(ask(s.t, "http://"+address+"/metrics"), `plimsoll_condition{condition="MemoryPressure"} 1`)
+	s.until("the agent reports the pressure", func() bool {
+		return strings.Contains(getPage(s.t, "http://"+address+"/metrics"), `plimsoll_condition{condition="MemoryPressure"} 1`)
 	})
 	s.running(greedy)
 	s.shut("was a mistake")
 	s.evicts(a, greedy, "memory")
 }
 
-// TestDisksWhileTheRuntimeHangs checks that usage of volumes is measured without the runtime.
-func TestDisksWhileTheRuntimeHangs(t *testing.T) {
+// TestEvict_ForDiskWhileRuntimeHangs checks that usage of volumes is measured without the runtime.
+func TestEvict_ForDiskWhileRuntimeHangs(t *testing.T) {
 	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
-	s.story("hangs", func(s *stage) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s.scenario("paused runtime", func(s *env) {
 		calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 		s.write(inEmptyDir(s, calm), 20*mib)
 		a := s.start(disky, "--runtime-request-timeout=1s")
@@ -115,7 +115,7 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 		s.only(greedy)
 		s.running(calm)
 	})
-	s.story("came back", func(s *stage) {
+	s.scenario("restarted runtime", func(s *env) {
 		calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 		a := s.start(disky)
 		s.knows(calm, greedy)
@@ -124,7 +124,7 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 		s.write(inLayer(s, greedy), 270*mib)
 		s.evicts(a, greedy, "ephemeral-storage")
 		if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
-			s.t.Errorf("settled: %+v", d)
+			s.t.Errorf("decision: %+v", d)
 		}
 		s.only(greedy)
 		s.running(calm)
@@ -133,7 +133,7 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 
 // beingDeleted covers a pod in deletion: it is killed at once if there is no time to wait for
 // it, and no other pod is evicted.
-func (s *stage) beingDeleted() {
+func (s *env) beingDeleted() {
 	leaving := cluster.Hog("leaving", "fill 150MiB")
 	leaving.Spec.TerminationGracePeriodSeconds = new(int64(600))
 	going, greedy := s.add(leaving), s.add(cluster.Hog("greedy", "fill 160MiB"))

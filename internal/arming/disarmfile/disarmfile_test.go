@@ -13,24 +13,24 @@ func TestFile_State(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sub")
 	file := File(filepath.Join(dir, "disarm"))
 	for _, step := range []struct {
-		about string
-		do    func() error
-		want  arming.File
+		name string
+		do   func() error
+		want arming.File
 	}{
-		{"without its directory", func() error { return nil }, arming.Absent},
+		{"missing directory", func() error { return nil }, arming.Absent},
 		{"created with its directory", func() error { return file.Create("by a test") }, arming.Present},
 		{"removed", file.Remove, arming.Absent},
 		{"removed again", file.Remove, arming.Absent},
-		{"a link to a missing file", func() error { return os.Symlink("/nowhere", string(file)) }, arming.Present},
+		{"link to a missing file", func() error { return os.Symlink("/nowhere", string(file)) }, arming.Present},
 		{"created over the link", func() error { return file.Create("by a test") }, arming.Present},
-		{"the link removed", file.Remove, arming.Absent},
+		{"link removed", file.Remove, arming.Absent},
 		{"below a file", func() error { return replaceByFile(dir) }, arming.Hidden},
 	} {
 		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.about, err)
+			t.Fatalf("%s: %v", step.name, err)
 		}
 		if got := file.State(); got != step.want {
-			t.Errorf("%s: state %d, want %d", step.about, got, step.want)
+			t.Errorf("%s: state %d, want %d", step.name, got, step.want)
 		}
 	}
 }
@@ -55,6 +55,6 @@ func TestFile_Create(t *testing.T) {
 func TestFile_WithoutPath(t *testing.T) {
 	none := File("")
 	if none.State() != arming.Absent || none.Remove() != nil || none.Create("by a test") == nil {
-		t.Error("an empty path is not without file")
+		t.Error("an empty path has a file")
 	}
 }

@@ -69,7 +69,7 @@ func (s *leases) Replace(list []any, _ string) error {
 	for _, object := range list {
 		l, ok := object.(*coordinationv1.Lease)
 		if !ok {
-			return fmt.Errorf("take in a list of leases: it holds a %T", object)
+			return fmt.Errorf("store a list of leases: unexpected %T", object)
 		}
 		s.store(l)
 	}

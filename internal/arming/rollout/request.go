@@ -22,14 +22,14 @@ import (
 )
 
 // errNotAll is the error of a request that not every node follows.
-var errNotAll = errors.New("not every node has followed: see above. The word holds: a node that can follow later will")
+var errNotAll = errors.New("not every node has followed: see above. The setting remains: a node that can follow later does so")
 
 // doneText describes a node that follows a setting.
-var doneText = map[arming.Word]string{arming.Arm: "armed", arming.Disarm: "disarmed", arming.Cleanup: "cleaned-up"}
+var doneText = map[arming.Setting]string{arming.Arm: "armed", arming.Disarm: "disarmed", arming.Cleanup: "cleaned-up"}
 
 // Request is a setting for agents.
 type Request struct {
-	Setting    arming.Word
+	Setting    arming.Setting
 	Nodes      []string
 	All        bool    // all nodes, instead of Nodes
 	AllowNone  bool    // with All: a cluster without agents is no error
@@ -82,7 +82,7 @@ func (r *Request) CheckAccepted() error {
 
 // Locally creates the disarm file for [arming.Disarm], removes it for [arming.Arm], and writes the
 // result to out. Returns an error if the file cannot be changed.
-func Locally(setting arming.Word, path string, out io.Writer) error {
+func Locally(setting arming.Setting, path string, out io.Writer) error {
 	file := disarmfile.File(path)
 	change := file.Remove
 	if setting == arming.Disarm {
@@ -92,8 +92,8 @@ func Locally(setting arming.Word, path string, out io.Writer) error {
 		return fmt.Errorf("%w: run it as root on the node, or in the agent's pod", err)
 	}
 	results := map[arming.File]string{
-		arming.Present: "%s is there: an agent with this --disarm-file touches nothing\n",
-		arming.Absent:  "%s is gone: an agent with this --disarm-file follows the cluster's word and its flags\n",
+		arming.Present: "%s exists: an agent with this --disarm-file changes nothing\n",
+		arming.Absent:  "%s does not exist: an agent with this --disarm-file follows the settings of the cluster and its flags\n",
 	}
 	_, err := fmt.Fprintf(out, results[file.State()], path)
 	return err

@@ -24,31 +24,31 @@ func lease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease 
 	}
 }
 
-func TestOutcomeOf(t *testing.T) {
-	begun := time.Now().Add(-2 * reactionTime)
+func TestOutcomeOf_FollowsLease(t *testing.T) {
+	start := time.Now().Add(-2 * reactionTime)
 	other := lease("no-agent", "", "", 0)
 	other.Annotations = nil
 	for _, tc := range []struct {
-		about   string
-		setting arming.Word
+		name    string
+		setting arming.Setting
 		lease   *coordinationv1.Lease
 		again   bool // it was updated during the watch
 		want    outcome
 		absent  bool
 	}{
-		{"armed", arming.Arm, lease("n", "true", "told", 0), false, outcome{followed: true, final: true, reason: "told"}, false},
-		{"may not have reacted yet", arming.Arm, lease("n", "false", "refused: a", 0), false, outcome{reason: "refused: a"}, false},
-		{"has reacted, and refuses", arming.Arm, lease("n", "false", "refused: a", 0), true, outcome{final: true, reason: "refused: a"}, false},
-		{"not disarmed yet", arming.Disarm, lease("n", "true", "told", 0), true, outcome{reason: "told"}, false},
-		{"disarmed", arming.Disarm, lease("n", "false", "told", 0), false, outcome{followed: true, final: true, reason: "told"}, false},
-		{"cleanup", arming.Cleanup, lease("n", "false", "told", 0), true, outcome{reason: "told"}, false},
+		{"armed", arming.Arm, lease("n", "true", "flag", 0), false, outcome{followed: true, final: true, reason: "flag"}, false},
+		{"pending reaction", arming.Arm, lease("n", "false", "refused: a", 0), false, outcome{reason: "refused: a"}, false},
+		{"refused after reaction", arming.Arm, lease("n", "false", "refused: a", 0), true, outcome{final: true, reason: "refused: a"}, false},
+		{"not disarmed yet", arming.Disarm, lease("n", "true", "flag", 0), true, outcome{reason: "flag"}, false},
+		{"disarmed", arming.Disarm, lease("n", "false", "flag", 0), false, outcome{followed: true, final: true, reason: "flag"}, false},
+		{"cleanup", arming.Cleanup, lease("n", "false", "flag", 0), true, outcome{reason: "flag"}, false},
 		{"cleaned-up", arming.Cleanup, lease("n", "false", "cleaned-up", 0), false, outcome{followed: true, final: true, reason: "cleaned-up"}, false},
-		{"dead, to be armed", arming.Arm, lease("n", "false", "", time.Hour), false, outcome{final: true}, false},
-		{"dead, and armed when it was alive", arming.Arm, lease("n", "true", "told", time.Hour), false, outcome{final: true}, false},
-		{"dead, and disarmed when it was alive", arming.Disarm, lease("n", "false", "told", time.Hour), false, outcome{followed: true, final: true, reason: "told"}, false},
-		{"too old to be disarmed", arming.Disarm, lease("n", "", "", 0), true, outcome{}, false},
-		{"dead, to clean up", arming.Cleanup, lease("n", "false", "", time.Hour), false, outcome{final: true, ignored: true}, false},
-		{"a clock an hour late, but alive", arming.Cleanup, lease("n", "false", "", time.Hour), true, outcome{}, false},
+		{"expired lease, arm", arming.Arm, lease("n", "false", "", time.Hour), false, outcome{final: true}, false},
+		{"expired armed lease, arm", arming.Arm, lease("n", "true", "flag", time.Hour), false, outcome{final: true}, false},
+		{"expired disarmed lease, disarm", arming.Disarm, lease("n", "false", "flag", time.Hour), false, outcome{followed: true, final: true, reason: "flag"}, false},
+		{"old version, disarm", arming.Disarm, lease("n", "", "", 0), true, outcome{}, false},
+		{"expired lease, cleanup", arming.Cleanup, lease("n", "false", "", time.Hour), false, outcome{final: true, ignored: true}, false},
+		{"clock skew, renewed lease", arming.Cleanup, lease("n", "false", "", time.Hour), true, outcome{}, false},
 		{"no agent", arming.Disarm, other, false, outcome{absent: true}, true},
 	} {
 		s, r := newLeases(), Request{Setting: tc.setting, Namespace: "ns"}
@@ -60,12 +60,12 @@ func TestOutcomeOf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := r.outcomeOf("n", s, begun)
+		got := r.outcomeOf("n", s, start)
 		if tc.want.node = "n"; tc.want.reason == "" {
 			tc.want.reason = got.reason
 		}
 		if nodes, complete := s.nodes(); got != tc.want || !complete || len(nodes) == 0 != tc.absent || got.reason == "" {
-			t.Errorf("%s: %+v, want %+v; nodes %v", tc.about, got, tc.want, nodes)
+			t.Errorf("%s: %+v, want %+v; nodes %v", tc.name, got, tc.want, nodes)
 		}
 	}
 }
@@ -73,11 +73,11 @@ func TestOutcomeOf(t *testing.T) {
 func TestReport_NamesNodesThatDoNotFollowWithRemedies(t *testing.T) {
 	var out bytes.Buffer
 	r := Request{Setting: arming.Arm, Out: &out}
-	err := r.report([]outcome{{node: "a", followed: true, reason: "told"}, {node: "b", reason: "refused: clock-skew-large, right-missing"}, {node: "c", reason: "the disarm file is there"}})
+	err := r.report([]outcome{{node: "a", followed: true, reason: "flag"}, {node: "b", reason: "refused: clock-skew-large, right-missing"}, {node: "c", reason: "the disarm file exists"}})
 	if err == nil {
-		t.Error("all is well")
+		t.Error("no error with unfollowed nodes")
 	}
-	for _, want := range []string{"a: armed (told)\n", "b: not armed: refused: clock-skew-large, right-missing\n", "c: not armed: the disarm file is there\n",
+	for _, want := range []string{"a: armed (flag)\n", "b: not armed: refused: clock-skew-large, right-missing\n", "c: not armed: the disarm file exists\n",
 		"--accept-findings=clock-skew-large", "--accept-findings=right-missing", "Remedy: ", "1 of 3 nodes: armed\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
@@ -85,7 +85,7 @@ func TestReport_NamesNodesThatDoNotFollowWithRemedies(t *testing.T) {
 	}
 	out.Reset()
 	if err := r.report([]outcome{{node: "a", final: true, ignored: true, reason: "dead"}}); err != nil {
-		t.Errorf("the agent is dead: %v", err)
+		t.Errorf("a dead agent causes an error: %v", err)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestLeases_RefuseOtherObjects(t *testing.T) {
 	s := newLeases()
 	for _, err := range []error{s.Add("x"), s.Delete("x"), s.Replace([]any{"x"}, "1")} {
 		if err == nil {
-			t.Error("stored")
+			t.Error("an object of another type was accepted")
 		}
 	}
 	if _, complete := s.nodes(); complete {
@@ -116,9 +116,9 @@ func TestLeases_RefuseOtherObjects(t *testing.T) {
 // Helm adopts a ConfigMap that exists before the chart is installed.
 func TestConfigMap_IsAdoptedByHelm(t *testing.T) {
 	r := Request{Setting: arming.Disarm, Namespace: "ns"}
-	made := r.configMap(r.entries("all", "accept"))
-	if made.Labels["app.kubernetes.io/managed-by"] != "Helm" || made.Annotations["meta.helm.sh/release-name"] != "plimsoll" ||
-		made.Annotations["meta.helm.sh/release-namespace"] != "ns" || made.Annotations["helm.sh/resource-policy"] != "keep" || made.Data["all"] != "disarmed" {
-		t.Errorf("%+v", made)
+	created := r.configMap(r.entries("all", "accept"))
+	if created.Labels["app.kubernetes.io/managed-by"] != "Helm" || created.Annotations["meta.helm.sh/release-name"] != "plimsoll" ||
+		created.Annotations["meta.helm.sh/release-namespace"] != "ns" || created.Annotations["helm.sh/resource-policy"] != "keep" || created.Data["all"] != "disarmed" {
+		t.Errorf("%+v", created)
 	}
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // leasePatience allows for the list of a large cluster's leases.
-var leasePatience = reflector.Patience{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
+var leasePatience = reflector.Timeouts{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
 
 // wait waits until the agents' leases have the setting, and reports the outcome of each node. All
 // leases are read by one list and one watch. Returns an error if they cannot be read, and those of
@@ -56,7 +56,7 @@ func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
 	end()
 	ended()
 	if _, complete := seen.nodes(); !complete {
-		return fmt.Errorf("the word is said; whether agents follow is not known: read their leases in the namespace %s: %w", r.Namespace, cmp.Or(lastError(failed), ctx.Err()))
+		return fmt.Errorf("the setting is written, but the state of the agents is unknown: read their leases in the namespace %s: %w", r.Namespace, cmp.Or(lastError(failed), ctx.Err()))
 	}
 	return r.report(found)
 }
@@ -111,7 +111,7 @@ func (r *Request) await(ctx context.Context, seen *leases, begun time.Time) []ou
 
 func (r *Request) outcomeOf(node string, seen *leases, begun time.Time) outcome {
 	a, known, updated := seen.agent(node)
-	f := outcome{node: node, reason: cmp.Or(a.reason, "its agent does not say why: it is of an older version")}
+	f := outcome{node: node, reason: cmp.Or(a.reason, "its agent, of an older version, reports no reason")}
 	dead := known && begun.Sub(a.renewed) > maxLeaseAge && updated.IsZero()
 	switch {
 	case !known:
@@ -120,7 +120,7 @@ func (r *Request) outcomeOf(node string, seen *leases, begun time.Time) outcome 
 		f.followed, f.final = true, true
 	case dead:
 		f.final, f.ignored = true, r.Setting != arming.Arm
-		f.reason = "no agent has been heard of since " + a.renewed.UTC().Format(time.RFC3339)
+		f.reason = "no agent has renewed its lease since " + a.renewed.UTC().Format(time.RFC3339)
 	default: // an agent may refuse to arm itself; it follows the other settings
 		f.final = r.Setting == arming.Arm && updated.Sub(begun) > reactionTime
 	}
@@ -177,7 +177,7 @@ func (r *Request) report(found []outcome) error {
 	remedies(&b, codes)
 	fmt.Fprintf(&b, "%d of %d nodes: %s\n", followed, len(found), doneText[r.Setting])
 	if _, err := r.Out.Write([]byte(b.String())); err != nil {
-		return fmt.Errorf("tell what became of the word: %w", err)
+		return fmt.Errorf("read the state of the agents: %w", err)
 	}
 	switch {
 	case len(absent) > 0:

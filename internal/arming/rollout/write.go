@@ -32,7 +32,7 @@ func (r *Request) write(ctx context.Context, clients *client.Clients) error {
 	var faults []error
 	for _, node := range r.Nodes {
 		if _, err := clients.Writing.Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-			faults = append(faults, fmt.Errorf("say %q to the node %s: %w", r.Setting, node, err))
+			faults = append(faults, fmt.Errorf("write the setting %q to the node %s: %w", r.Setting, node, err))
 		}
 	}
 	return errors.Join(faults...)
@@ -66,7 +66,7 @@ func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) erro
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("say %q to all nodes in the ConfigMap %s/%s: %w", r.Setting, r.Namespace, arming.ConfigMap, err)
+		return fmt.Errorf("write the setting %q to the ConfigMap %s/%s: %w", r.Setting, r.Namespace, arming.ConfigMap, err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The options of the doctor come from the configuration of the agent.
-func TestOptions_HaveConfiguration(t *testing.T) {
+func TestOptions_DeriveFromConfiguration(t *testing.T) {
 	c, err := config.ParseFile([]byte(`{apiVersion: plimsoll.dev/v1alpha1, kind: AgentConfiguration,
 evictionHard: {memory.available: 500Mi, containerfs.available: 5%}, evictionSoft: {nodefs.available: 10%}, evictionSoftGracePeriod: {nodefs.available: 1m},
 localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: kubelet}`))
@@ -30,8 +30,8 @@ localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: 
 	}
 }
 
-// The configuration and package cri have the same word for no runtime.
-func TestNoRuntime(t *testing.T) {
+// The configuration and package cri use the same value for no runtime.
+func TestLocate_AcceptsNoRuntime(t *testing.T) {
 	if _, err := cri.Locate(config.NoRuntime, "/"); !errors.Is(err, cri.ErrNoRuntime) {
 		t.Errorf("%q: %v", config.NoRuntime, err)
 	}

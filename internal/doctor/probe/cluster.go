@@ -36,15 +36,15 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 	nodes, err := o.Client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		f.Nodes = doctor.Unknown[[]doctor.Node](err.Error())
-		f.Judges = doctor.Unknown[[]doctor.Judge](err.Error())
+		f.LifecycleControllers = doctor.Unknown[[]doctor.LifecycleController](err.Error())
 		f.Policies = o.policies(ctx)
 		return f
 	}
-	var crew sync.WaitGroup
-	crew.Go(func() { f.Nodes = o.nodes(ctx, nodes.Items, now) })
-	crew.Go(func() { f.Policies = o.policies(ctx) })
-	crew.Go(func() { f.Judges = o.judges(ctx, nodes.Items, now) })
-	crew.Wait()
+	var group sync.WaitGroup
+	group.Go(func() { f.Nodes = o.nodes(ctx, nodes.Items, now) })
+	group.Go(func() { f.Policies = o.policies(ctx) })
+	group.Go(func() { f.LifecycleControllers = o.controllers(ctx, nodes.Items, now) })
+	group.Wait()
 	return f
 }
 
@@ -108,11 +108,11 @@ func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
 		Findings: strings.FieldsFunc(l.Annotations[findings], func(r rune) bool { return r == ',' }),
 		Silent:   now.Sub(l.Spec.RenewTime.Time), Lasts: time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second,
 	}
-	if said, there := l.Annotations[armed]; there {
-		a.Armed, _ = strconv.ParseBool(said) // an unreadable value means disarmed
+	if flag, there := l.Annotations[armed]; there {
+		a.Armed, _ = strconv.ParseBool(flag) // an unreadable value means disarmed
 	} else {
-		rehearses, err := strconv.ParseBool(l.Annotations[dryRun])
-		a.Armed = err == nil && !rehearses
+		dry, err := strconv.ParseBool(l.Annotations[dryRun])
+		a.Armed = err == nil && !dry
 	}
 	return a
 }

@@ -16,7 +16,7 @@ import (
 
 // The name of a pod's image must not disarm the agent. It counts if the pod has access to its node,
 // which requires a privilege.
-func TestImagesOfPodsThatReachTheHost(t *testing.T) {
+func TestNode_ImagesOfPrivilegedPodsOnly(t *testing.T) {
 	yes := true
 	specs := map[string]corev1.PodSpec{
 		"plain":   {Volumes: []corev1.Volume{{Name: "e", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
@@ -46,7 +46,7 @@ func TestImagesOfPodsThatReachTheHost(t *testing.T) {
 	}))
 	defer server.Close()
 	o := options(tree(t, host))
-	o.Client, o.NodeName = deaf(t, server.URL), "n"
+	o.Client, o.NodeName = clientOf(t, server.URL), "n"
 	images := probe.Node(t.Context(), o).Server.Images
 	slices.Sort(images.Value)
 	if want := []string{"ipc", "network", "path", "pid", "privileged"}; !images.Known || !slices.Equal(images.Value, want) {

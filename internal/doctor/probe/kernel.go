@@ -159,7 +159,7 @@ func (o *NodeOptions) state() doctor.Fact[string] {
 	case err == nil:
 		return doctor.Known("")
 	case errors.Is(err, syscall.EACCES) && os.Geteuid() != 0:
-		return doctor.Unknown[string](fmt.Sprintf("%s may not be written by who looked, who is not root", dir))
+		return doctor.Unknown[string](fmt.Sprintf("%s is not writable: run as root", dir))
 	}
 	return doctor.Known(fmt.Sprintf("the state can not be written to %s: %v", dir, err))
 }

@@ -28,27 +28,27 @@ func TestNode_ImagesOfLargePodsCostNoMemory(t *testing.T) {
 	if _, err := b.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	before, most := live(), int64(0)
+	before, peak := live(), int64(0)
 	b.Sent = func(n int) {
 		if n%5 == 0 {
-			most = max(most, live()-before)
+			peak = max(peak, live()-before)
 		}
 	}
 	server := httptest.NewServer(b)
 	defer server.Close()
 	o := options(tree(t, host))
-	o.Client, o.NodeName = deaf(t, server.URL), "n"
+	o.Client, o.NodeName = clientOf(t, server.URL), "n"
 	images := probe.Node(t.Context(), o).Server.Images
 	if !images.Known || !slices.Equal(images.Value, []string{"bulk"}) {
 		t.Errorf("%+v", images)
 	}
-	if most > 24<<20 {
-		t.Errorf("%d MiB were reachable while 80 MB of pods arrived", most>>20)
+	if peak > 24<<20 {
+		t.Errorf("%d MiB were reachable while 80 MB of pods arrived", peak>>20)
 	}
 }
 
-// An agent knows its pods: they are not listed a second time.
-func TestNode_ImagesAreTheAgents(t *testing.T) {
+// The images of a running agent are used: its pods are not listed a second time.
+func TestNode_UsesImagesOfAgent(t *testing.T) {
 	b := &bulk.Server{Node: "n", Pods: 1, Grow: bulk.Fill, Sent: func(int) { t.Error("the pods are listed") }}
 	if _, err := b.Prepare(); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestNode_ImagesAreTheAgents(t *testing.T) {
 	server := httptest.NewServer(b)
 	defer server.Close()
 	o := options(tree(t, host))
-	o.Client, o.NodeName = deaf(t, server.URL), "n"
+	o.Client, o.NodeName = clientOf(t, server.URL), "n"
 	o.Images = func(context.Context) ([]string, error) { return []string{"i"}, nil }
 	if images := probe.Node(t.Context(), o).Server.Images; !images.Known || !slices.Equal(images.Value, []string{"i"}) {
 		t.Errorf("%+v", images)

@@ -57,14 +57,14 @@ func Node(ctx context.Context, o NodeOptions) doctor.Facts {
 		o.Now = time.Now
 	}
 	f := doctor.Facts{Node: o.NodeName, Ours: o.Ours}
-	var crew sync.WaitGroup
-	crew.Go(func() { o.kernel(&f) })
-	crew.Go(func() { f.Runtime = o.runtime(ctx) })
+	var group sync.WaitGroup
+	group.Go(func() { o.kernel(&f) })
+	group.Go(func() { f.Runtime = o.runtime(ctx) })
 	if o.Client != nil {
 		f.Server = &doctor.Server{}
-		o.server(ctx, f.Server, &crew)
+		o.server(ctx, f.Server, &group)
 	}
-	crew.Wait()
+	group.Wait()
 	f.Kubelet = o.kubelet(ctx, &f) // the kubelet is found by its process and by the Node
 	f.Pods = o.pods(cmp.Or(o.KubeletCgroupRoot, f.Kubelet.Value.Config.CgroupRoot))
 	return f

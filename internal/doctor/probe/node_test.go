@@ -73,7 +73,7 @@ func options(root string) probe.NodeOptions {
 		Ours: doctor.Ours{DisarmFile: filepath.Join(root, "run/plimsoll/disarm")}}
 }
 
-func TestNode(t *testing.T) {
+func TestNode_CollectsFacts(t *testing.T) {
 	f := probe.Node(t.Context(), options(tree(t, host)))
 	if f.KernelRelease != doctor.Known("6.8.0-31-generic") || f.Swap != doctor.Known(signals.Bytes(2<<20)) || f.StallFault != doctor.Known("") ||
 		f.StateFault != doctor.Known("") || f.Disarmed != doctor.Known(false) || f.Server != nil {
@@ -83,7 +83,7 @@ func TestNode(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if !f.Cgroups.Known || f.Cgroups.Value.Fault == "" {
-		t.Errorf("cgroups where there are none: %+v", f.Cgroups)
+		t.Errorf("usable cgroups in a directory without any: %+v", f.Cgroups)
 	}
 	names := map[string]int{}
 	for _, p := range f.Processes.Value {
@@ -98,23 +98,23 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestNode_ReportsMissingSources(t *testing.T) {
 	for name, x := range map[string]struct {
 		change func(files map[string]string)
 		check  func(*doctor.Facts) bool
 	}{
-		"no stalls":            {func(m map[string]string) { delete(m, "proc/pressure/memory") }, func(f *doctor.Facts) bool { return f.StallFault.Known && f.StallFault.Value != "" }},
-		"no release":           {func(m map[string]string) { delete(m, "proc/sys/kernel/osrelease") }, func(f *doctor.Facts) bool { return !f.KernelRelease.Known }},
-		"no swap in meminfo":   {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: 5 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known && !f.Capacity.Known }},
-		"nonsense in meminfo":  {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: x kB\nSwapTotal: 1 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known }},
-		"the disarm file":      {func(m map[string]string) { m["run/plimsoll/disarm"] = "" }, func(f *doctor.Facts) bool { return f.Disarmed == doctor.Known(true) }},
-		"no kubelet":           {func(m map[string]string) { delete(m, "var/lib/kubelet/config.yaml") }, func(f *doctor.Facts) bool { return f.Kubelet.Known && !f.Kubelet.Value.Present }},
-		"a kubelet's nonsense": {func(m map[string]string) { m["var/lib/kubelet/config.yaml"] = "kind: Pod" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
-		"a drop-in's nonsense": {func(m map[string]string) { m["etc/kubelet.d/10-a.conf"] = "a: [" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
-		"no drop-in directory": {func(m map[string]string) {
+		"missing PSI file":                {func(m map[string]string) { delete(m, "proc/pressure/memory") }, func(f *doctor.Facts) bool { return f.StallFault.Known && f.StallFault.Value != "" }},
+		"missing kernel release":          {func(m map[string]string) { delete(m, "proc/sys/kernel/osrelease") }, func(f *doctor.Facts) bool { return !f.KernelRelease.Known }},
+		"meminfo without swap":            {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: 5 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known && !f.Capacity.Known }},
+		"malformed meminfo":               {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: x kB\nSwapTotal: 1 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known }},
+		"disarm file":                     {func(m map[string]string) { m["run/plimsoll/disarm"] = "" }, func(f *doctor.Facts) bool { return f.Disarmed == doctor.Known(true) }},
+		"no kubelet":                      {func(m map[string]string) { delete(m, "var/lib/kubelet/config.yaml") }, func(f *doctor.Facts) bool { return f.Kubelet.Known && !f.Kubelet.Value.Present }},
+		"malformed kubelet configuration": {func(m map[string]string) { m["var/lib/kubelet/config.yaml"] = "kind: Pod" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
+		"malformed drop-in":               {func(m map[string]string) { m["etc/kubelet.d/10-a.conf"] = "a: [" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
+		"missing drop-in directory": {func(m map[string]string) {
 			maps.DeleteFunc(m, func(name, _ string) bool { return strings.HasPrefix(name, "etc/") })
 		}, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
-		"a container's processes": {func(m map[string]string) { delete(m, "proc/2/comm") }, func(f *doctor.Facts) bool {
+		"processes of a container only": {func(m map[string]string) { delete(m, "proc/2/comm") }, func(f *doctor.Facts) bool {
 			return !f.Processes.Known && f.Kubelet.Value.Config.ImageGC.HighPercent == 75
 		}},
 		"no processes": {func(m map[string]string) {
@@ -133,8 +133,8 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// deaf returns a client of a server at this address.
-func deaf(t *testing.T, url string) api.Interface {
+// clientOf returns a client of a server at this address.
+func clientOf(t *testing.T, url string) api.Interface {
 	t.Helper()
 	client, err := api.New(&rest.Config{Host: url, QPS: -1}, http.DefaultClient)
 	if err != nil {
@@ -143,37 +143,37 @@ func deaf(t *testing.T, url string) api.Interface {
 	return client
 }
 
-// A probe ends with its context even if no source answers, and not by a timeout of its own. The
+// A probe ends with its context even if no source responds, and not by a timeout of its own. The
 // cause of each unknown fact is the end of the context.
-func TestALookIsBounded(t *testing.T) {
+func TestNode_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var asked sync.Map
-	var waits sync.WaitGroup // until each source has received its request
-	once := func(what string) {
-		if _, again := asked.LoadOrStore(what, true); !again {
-			waits.Done()
+	var received sync.Map
+	var pending sync.WaitGroup // until each source has received its request
+	receive := func(what string) {
+		if _, again := received.LoadOrStore(what, true); !again {
+			pending.Done()
 		}
 	}
-	silent, whats := make(chan struct{}), []string{"/version", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/api/v1/nodes/n", "/api/v1/pods", "runtime"}
-	waits.Add(len(whats))
+	silent, sources := make(chan struct{}), []string{"/version", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/api/v1/nodes/n", "/api/v1/pods", "runtime"}
+	pending.Add(len(sources))
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if slices.Contains(whats, r.URL.Path) {
-			once(r.URL.Path)
+		if slices.Contains(sources, r.URL.Path) {
+			receive(r.URL.Path)
 		}
 		<-silent
 	}))
 	defer server.Close()
 	defer close(silent)
 	socket := filepath.Join(t.TempDir(), "cri.sock")
-	l, err := net.Listen("unix", socket) // it accepts, and does not answer
+	l, err := net.Listen("unix", socket) // accepts and does not respond
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	go func() {
 		if c, err := l.Accept(); err == nil {
-			once("runtime")
+			receive("runtime")
 			<-silent
 			_ = c.Close()
 		}
@@ -184,11 +184,11 @@ func TestALookIsBounded(t *testing.T) {
 	}
 	defer func() { _ = runtime.Close() }()
 	go func() {
-		waits.Wait()
+		pending.Wait()
 		cancel()
 	}()
 	o := options(tree(t, host))
-	o.Client, o.NodeName, o.Runtime, o.AskKubelet = deaf(t, server.URL), "n", runtime, true
+	o.Client, o.NodeName, o.Runtime, o.AskKubelet = clientOf(t, server.URL), "n", runtime, true
 	o.Rights = doctor.Needs{Namespace: "x"}.Rights()
 	f := probe.Node(ctx, o)
 	s := f.Server
@@ -203,7 +203,7 @@ func TestALookIsBounded(t *testing.T) {
 	}
 }
 
-func TestTheClockIsComparedWithTheHeader(t *testing.T) {
+func TestNode_ComparesClockWithDateHeader(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 700e6, time.UTC)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", now.Add(-90*time.Second).Format(http.TimeFormat))
@@ -211,22 +211,22 @@ func TestTheClockIsComparedWithTheHeader(t *testing.T) {
 	}))
 	defer server.Close()
 	o := options(tree(t, host))
-	o.Client, o.NodeName, o.Now = deaf(t, server.URL), "n", func() time.Time { return now }
+	o.Client, o.NodeName, o.Now = clientOf(t, server.URL), "n", func() time.Time { return now }
 	if s := probe.Node(t.Context(), o).Server; s.Ahead != doctor.Known(90*time.Second+200*time.Millisecond) || s.Denied.Cause != "" {
 		t.Errorf("%+v", s)
 	}
 	o.Rights = doctor.Needs{}.Rights()
-	if s := probe.Node(t.Context(), o).Server; s.Denied.Known || !strings.Contains(s.Denied.Cause, "ask for the right to list pods") {
-		t.Errorf("a server that refuses to answer: %+v", s.Denied)
+	if s := probe.Node(t.Context(), o).Server; s.Denied.Known || !strings.Contains(s.Denied.Cause, "check the right to list pods") {
+		t.Errorf("server with refused reviews: %+v", s.Denied)
 	}
 }
 
-func TestDropInsAreSorted(t *testing.T) {
+func TestDropIns_Sorted(t *testing.T) {
 	files, err := probe.DropIns(tree(t, map[string]string{"b.conf": "2", "a.conf": "1", "c.yaml": "x", "b.d/1.conf": "3"}))
 	if err != nil || !slices.EqualFunc(files, []string{"1", "2", "3"}, func(a []byte, b string) bool { return string(a) == b }) {
 		t.Errorf("%q, %v", files, err)
 	}
 	if files, err := probe.DropIns("/nowhere"); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of a directory that is not there: %q, %v", files, err)
+		t.Errorf("missing directory: %q, %v", files, err)
 	}
 }

@@ -59,14 +59,14 @@ func TestSearch_Layouts(t *testing.T) {
 		populated bool
 		elsewhere string
 	}{
-		"kind":                        {layout{pod: podOfKind, root: "/kubelet"}, "/kubelet.slice/kubelet-kubepods.slice", true, ""},
-		"kind, kubelet not seen":      {layout{pod: podOfKind}, "", false, podOfKind},
-		"kind in a cgroup namespace":  {layout{pod: podOfKind, seen: "/../../.." + podOfKind + "/x"}, "", false, podOfKind},
-		"kind, beside a leftover":     {layout{pod: podOfKind, empty: []string{podPlain}}, "/kubepods", false, podOfKind},
-		"another node's":              {layout{pod: "/b" + podPlain, empty: []string{"/a/kubepods"}, node: "/a"}, "/a/kubepods", false, ""},
-		"kubeadm":                     {layout{pod: "/kubepods.slice/kubepods-podab_1.slice"}, "/kubepods.slice", true, ""},
-		"kubeadm, another driver's":   {layout{pod: "/kubepods.slice/kubepods-podab_1.slice", empty: []string{podPlain}}, "/kubepods.slice", true, ""},
-		"cgroupfs, root of a kubelet": {layout{pod: "/kubelet" + podPlain, root: "/kubelet"}, "/kubelet/kubepods", true, ""},
+		"kind":                       {layout{pod: podOfKind, root: "/kubelet"}, "/kubelet.slice/kubelet-kubepods.slice", true, ""},
+		"kind, unknown kubelet":      {layout{pod: podOfKind}, "", false, podOfKind},
+		"kind in a cgroup namespace": {layout{pod: podOfKind, seen: "/../../.." + podOfKind + "/x"}, "", false, podOfKind},
+		"kind, stale cgroup":         {layout{pod: podOfKind, empty: []string{podPlain}}, "/kubepods", false, podOfKind},
+		"pod of another node":        {layout{pod: "/b" + podPlain, empty: []string{"/a/kubepods"}, node: "/a"}, "/a/kubepods", false, ""},
+		"kubeadm":                    {layout{pod: "/kubepods.slice/kubepods-podab_1.slice"}, "/kubepods.slice", true, ""},
+		"kubeadm, stale cgroup of another driver": {layout{pod: "/kubepods.slice/kubepods-podab_1.slice", empty: []string{podPlain}}, "/kubepods.slice", true, ""},
+		"cgroupfs, kubelet root":                  {layout{pod: "/kubelet" + podPlain, root: "/kubelet"}, "/kubelet/kubepods", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.search(t)
@@ -76,7 +76,7 @@ func TestSearch_Layouts(t *testing.T) {
 			f := doctor.Facts{Pods: doctor.Known(got), Kubelet: doctor.Known(doctor.Kubelet{Present: true}), Ours: doctor.Ours{PodManifests: "/pods"}}
 			missing := strings.Contains(strings.Join(doctor.Errors(doctor.Examine(f), nil), " "), "pods-cgroup-missing")
 			if missing != (!c.populated && c.elsewhere != "") {
-				t.Errorf("found missing: %t", missing)
+				t.Errorf("pods-cgroup-missing is %t", missing)
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func args(procRoot, pid string) (all []string) {
 // file can be read: agents of nested nodes do not conflict.
 func withNodeCgroup(procRoot, pid string, args []string) []string {
 	file, given := kubeletconfig.Flag(args, "config")
-	if _, said := kubeletconfig.Flag(args, nodeCgroup); said || !given || len(args) < 2 || args[1] != "agent" {
+	if _, flag := kubeletconfig.Flag(args, nodeCgroup); flag || !given || len(args) < 2 || args[1] != "agent" {
 		return args
 	}
 	text, err := os.ReadFile(filepath.Join(procRoot, pid, "root", file))

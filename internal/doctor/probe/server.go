@@ -35,10 +35,10 @@ func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
 }
 
 // server makes all requests to the API server concurrently.
-func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.WaitGroup) {
-	crew.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
-	crew.Go(func() { s.Denied = o.denied(ctx) })
-	crew.Go(func() {
+func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, group *sync.WaitGroup) {
+	group.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
+	group.Go(func() { s.Denied = o.denied(ctx) })
+	group.Go(func() {
 		node, err := o.Client.Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
 		if err != nil {
 			s.KubeletVersion = doctor.Unknown[string](err.Error())
@@ -46,23 +46,23 @@ func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.W
 		}
 		s.KubeletVersion = doctor.Known(node.Status.NodeInfo.KubeletVersion)
 	})
-	crew.Go(func() { s.Images = o.images(ctx) })
+	group.Go(func() { s.Images = o.images(ctx) })
 }
 
 // ahead compares the local clock with the server's, by the header of an answer. The header has
 // whole seconds: half a second is the best estimate of the truncated part.
 func ahead(ctx context.Context, client api.Interface, now func() time.Time) doctor.Fact[time.Duration] {
 	fail := func(err error) doctor.Fact[time.Duration] { return doctor.Unknown[time.Duration](err.Error()) }
-	asking, is := client.Core().(*rest.RESTClient)
+	requester, is := client.Core().(*rest.RESTClient)
 	if !is {
 		return fail(errors.New("the client has no connection of its own"))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asking.Get().AbsPath("/version").URL().String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, requester.Get().AbsPath("/version").URL().String(), nil)
 	if err != nil {
 		return fail(err)
 	}
 	begun := now()
-	answer, err := asking.Client.Do(request)
+	answer, err := requester.Client.Do(request)
 	if err != nil {
 		return fail(err)
 	}
@@ -82,16 +82,16 @@ const atOnce = 8
 // denied checks each right and returns the missing ones.
 func (o *NodeOptions) denied(ctx context.Context) doctor.Fact[[]doctor.Right] {
 	answers, errs := make([]bool, len(o.Rights)), make([]error, len(o.Rights))
-	turn := make(chan struct{}, atOnce)
-	var crew sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	var group sync.WaitGroup
 	for i, r := range o.Rights {
-		turn <- struct{}{}
-		crew.Go(func() {
-			defer func() { <-turn }()
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
 			answers[i], errs[i] = may(ctx, o.Client, r)
 		})
 	}
-	crew.Wait()
+	group.Wait()
 	if err := errors.Join(errs...); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return doctor.Unknown[[]doctor.Right](first)
@@ -111,7 +111,7 @@ func may(ctx context.Context, client api.Interface, r doctor.Right) (bool, error
 	}}
 	answer, err := client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask for the right to %s: %w", r, err)
+		return false, fmt.Errorf("check the right to %s: %w", r, err)
 	}
 	return answer.Status.Allowed, nil
 }

@@ -19,7 +19,7 @@ type confirmation struct {
 // confirm starts to observe a reported status. For a pod that was not killed the kubelet is right
 // to overwrite it. The lock is held.
 func (t *Reporter) confirm(e *entry) {
-	if e.spared {
+	if e.cancelled {
 		return
 	}
 	now := time.Now()
@@ -28,16 +28,16 @@ func (t *Reporter) confirm(e *entry) {
 			delete(t.unconfirmed, uid)
 		}
 	}
-	n := e.debt.Notice
+	n := e.pending.Notice
 	t.unconfirmed[n.UID] = confirmation{n, now.Add(confirmTime)}
 }
 
-// Look checks recently reported statuses; call it whenever pods of the node have changed. get
+// Check checks recently reported statuses; call it whenever pods of the node have changed. get
 // returns a pod as the API server has it. A kubelet that overwrites a reported status with its
 // knowledge from before the pod's end would restart the pod as soon as it learns of that end. The
 // status is then reported again immediately, unless a container has started already. Look does not
 // block, and usually costs next to nothing.
-func (t *Reporter) Look(get func(uid string) (*corev1.Pod, bool)) {
+func (t *Reporter) Check(get func(uid string) (*corev1.Pod, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for uid, c := range t.unconfirmed {
@@ -46,22 +46,22 @@ func (t *Reporter) Look(get func(uid string) (*corev1.Pod, bool)) {
 		case time.Now().After(c.until):
 			delete(t.unconfirmed, uid)
 		case known && pod.Status.Phase == corev1.PodRunning:
-			t.tellAgain(c.notice)
+			t.repeatStatus(c.notice)
 		}
 	}
 }
 
-// tellAgain enqueues the status once more. The observed pod may be older than the report, so the
+// repeatStatus enqueues the status once more. The observed pod may be older than the report, so the
 // pod is read before the status is written. The lock is held.
-func (t *Reporter) tellAgain(n Notice) {
-	e := t.ledger.find(n.identity())
+func (t *Reporter) repeatStatus(n Notice) {
+	e := t.queue.find(n.identity())
 	if e == nil {
-		e = &entry{debt: PendingStatus{Notice: n, Ended: true}}
-		t.ledger.entries = append(t.ledger.entries, e)
+		e = &entry{pending: PendingStatus{Notice: n, Ended: true}}
+		t.queue.entries = append(t.queue.entries, e)
 	}
-	if e.debt.Status || !e.debt.Ended {
+	if e.pending.Status || !e.pending.Ended {
 		return // pending anyway, or the kill is not over
 	}
-	e.debt.Status, e.debt.Again, e.due = true, true, time.Now()
+	e.pending.Status, e.pending.Again, e.due = true, true, time.Now()
 	t.changed()
 }

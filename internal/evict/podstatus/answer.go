@@ -31,7 +31,7 @@ var answers = []struct {
 	means answer
 }{
 	{func(err error) bool { return err == nil }, done},
-	{unheard, absent},
+	{unanswered, absent},
 	{busy, absent},
 	// A 404 without a Status comes from a proxy in between.
 	{apierrors.IsUnexpectedServerError, refused},
@@ -52,8 +52,8 @@ func answerTo(err error) answer {
 	return refused
 }
 
-// unheard reports whether no answer came, for whatever reason.
-func unheard(err error) bool {
+// unanswered reports whether no answer came, for whatever reason.
+func unanswered(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status)
 }

@@ -36,7 +36,7 @@ type real struct {
 	agent *rest.Config // with the rights in deploy/rbac/agent.yaml
 }
 
-func TestOnARealServer(t *testing.T) {
+func TestReporter_WorksOnRealAPIServer(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
 	admin, err := c.Clients()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestOnARealServer(t *testing.T) {
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *real){
 			"status": r.and((*real).status), "rights": r.and((*real).rights), "precondition": r.and((*real).precondition),
-			"ledger": r.and((*real).ledger), "lost answer": r.and((*real).lostAnswer), "dying namespace": r.and((*real).dyingNamespace),
+			"queue": r.and((*real).queue), "lost answer": r.and((*real).lostAnswer), "dying namespace": r.and((*real).dyingNamespace),
 			"longest name": r.and((*real).maxName), "mark": r.and((*real).mark), "eviction": r.and((*real).eviction),
 			"eviction of another UID": r.and((*real).evictionOfAnother),
 		} {
@@ -93,20 +93,20 @@ func (r *real) account(t *testing.T, namespace, name string) *rest.Config {
 	return r.Bearer(token)
 }
 
-func (r *real) teller(t *testing.T, config *rest.Config) *world {
+func (r *real) newReporter(t *testing.T, config *rest.Config) *harness {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, lines: &logcapture.Book{}}
+	h := &harness{t: t, lines: &logcapture.Book{}}
 	var mu sync.Mutex
-	w.Reporter = New(apitest.From(client), "node-1", w.lines.Logger(), func(d []PendingStatus) {
+	h.Reporter = New(apitest.From(client), "node-1", h.lines.Logger(), func(d []PendingStatus) {
 		mu.Lock()
 		defer mu.Unlock()
-		w.saved = d
+		h.saved = d
 	}, Options{})
-	return w
+	return h
 }
 
 // run creates a pod with the status of a running one, and returns the notice of its eviction.
@@ -147,42 +147,42 @@ func (r *real) events(t *testing.T, n Notice) []corev1.Event {
 	return list.Items
 }
 
-// paid waits until nothing is pending.
-func (w *world) paid(within time.Duration) {
-	w.t.Helper()
+// awaitReported waits until nothing is pending.
+func (h *harness) awaitReported(within time.Duration) {
+	h.t.Helper()
 	deadline := time.After(within)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for w.Debts() > 0 {
+	for h.PendingCount() > 0 {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.t.Fatalf("still owed after %s: %+v\n%s", within, w.Outstanding(), w.lines)
+			h.t.Fatalf("pending after %s: %+v\n%s", within, h.Outstanding(), h.lines)
 		}
 	}
 }
 
-// expectTold checks the status and the events as kubectl and controllers see them.
-func (r *real) expectTold(t *testing.T, n Notice, events int) {
+// expectReported checks the status and the events as kubectl and controllers see them.
+func (r *real) expectReported(t *testing.T, n Notice, events int) {
 	t.Helper()
 	pod := r.pod(t, n.Name)
 	s := pod.Status
 	if s.Phase != corev1.PodFailed || s.Reason != "Evicted" || s.Message != n.Message {
-		t.Errorf("status %s, %s, %q", s.Phase, s.Reason, s.Message)
+		t.Errorf("got status %s, %s, %q", s.Phase, s.Reason, s.Message)
 	}
 	if len(s.Conditions) != 3 || len(s.ContainerStatuses) != 1 {
-		t.Errorf("conditions %+v, containers %+v", s.Conditions, s.ContainerStatuses)
+		t.Errorf("got conditions %+v, containers %+v, want 3 and 1", s.Conditions, s.ContainerStatuses)
 	}
 	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
 	if i < 0 {
-		t.Fatalf("no DisruptionTarget: %+v", s.Conditions)
+		t.Fatalf("got no DisruptionTarget in %+v", s.Conditions)
 	}
 	c := s.Conditions[i]
 	if c.Status != "True" || c.Reason != "TerminationByKubelet" || c.Message != n.Message || c.ObservedGeneration != n.ObservedGeneration || c.ObservedGeneration == 0 {
-		t.Errorf("condition %+v", c)
+		t.Errorf("got condition %+v", c)
 	}
 	if got := r.events(t, n); len(got) != events {
-		t.Errorf("%d events", len(got))
+		t.Errorf("got %d events, want %d", len(got), events)
 	}
 }
 
@@ -218,22 +218,22 @@ func (r *real) may(t *testing.T, config *rest.Config, rules []rbacv1.PolicyRule)
 }
 
 func (r *real) status(t *testing.T) {
-	w := r.teller(t, r.narrow(t, "only-patch", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}}))
+	h := r.newReporter(t, r.narrow(t, "only-patch", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}}))
 	n := r.run(t, "status", nil)
-	w.Enqueue(n)
-	if err := w.Evicted(t.Context(), n); err != nil {
+	h.Enqueue(n)
+	if err := h.Evicted(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	r.expectTold(t, n, 0)
+	r.expectReported(t, n, 0)
 
 	limit := r.run(t, "limit", nil)
 	limit.DisruptionTarget, limit.Message = false, `Usage of EmptyDir volume "cache" exceeds the limit "1Mi". `
-	w.Enqueue(limit)
-	if err := w.Evicted(t.Context(), limit); err != nil {
+	h.Enqueue(limit)
+	if err := h.Evicted(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.pod(t, "limit").Status; s.Reason != "Evicted" || s.Message != limit.Message || len(s.Conditions) != 2 || !slices.ContainsFunc(s.Conditions, marks) {
-		t.Errorf("status %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 
 	for _, name := range []string{"older", "never"} {
@@ -241,13 +241,13 @@ func (r *real) status(t *testing.T) {
 		if name == "older" {
 			r.run(t, name, nil)
 		}
-		w.Enqueue(other)
-		if err := w.Evicted(t.Context(), other); !errors.Is(err, ErrGone) {
-			t.Errorf("%s: %v", name, err)
+		h.Enqueue(other)
+		if err := h.Evicted(t.Context(), other); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: got error %v, want ErrGone", name, err)
 		}
 	}
 	if s := r.pod(t, "older").Status; s.Phase != corev1.PodRunning || len(s.Conditions) != 1 {
-		t.Errorf("a pod of another UID was told of: %+v", s)
+		t.Errorf("the status of a pod with another UID was changed: %+v", s)
 	}
 }
 
@@ -255,30 +255,30 @@ func (r *real) status(t *testing.T) {
 func marks(c corev1.PodCondition) bool { return c.Type == Evicted && c.Status == corev1.ConditionTrue }
 
 func (r *real) rights(t *testing.T) {
-	w := r.teller(t, r.account(t, "plimsoll-system", "nobody"))
+	h := r.newReporter(t, r.account(t, "plimsoll-system", "no-rights"))
 	n := r.run(t, "rights", nil)
-	w.Enqueue(n)
-	if err := w.Evicted(t.Context(), n); !apierrors.IsForbidden(err) {
-		t.Errorf("error %v", err)
+	h.Enqueue(n)
+	if err := h.Evicted(t.Context(), n); !apierrors.IsForbidden(err) {
+		t.Errorf("got error %v", err)
 	}
-	w.Commit(n.UID)
-	defer w.run(nil)()
+	h.Commit(n.UID)
+	defer h.run(nil)()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); w.lines.Count("deploy/rbac") < 2; <-tick.C { // to read pods, to create events
+	for deadline := time.Now().Add(time.Minute); h.lines.Count("deploy/rbac") < 2; <-tick.C { // to read pods, to create events
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody complains:\n%s", w.lines)
+			t.Fatalf("the missing rights were not logged:\n%s", h.lines)
 		}
 	}
-	if w.Debts() != 1 {
-		t.Errorf("%d debts", w.Debts())
+	if h.PendingCount() != 1 {
+		t.Errorf("got %d pending statuses", h.PendingCount())
 	}
 }
 
 // precondition checks the preconditions of a late status.
 func (r *real) precondition(t *testing.T) {
-	w, n := r.teller(t, r.agent), r.run(t, "precondition", nil)
-	seen, err := read(t.Context(), w.client, &n)
+	h, n := r.newReporter(t, r.agent), r.run(t, "precondition", nil)
+	seen, err := read(t.Context(), h.client, &n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,21 +286,21 @@ func (r *real) precondition(t *testing.T) {
 	if _, err := r.admin.CoreV1().Pods("shop").UpdateStatus(t.Context(), seen, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := send(t.Context(), w.client, &n, evicted(&n, seen.ResourceVersion)); answerTo(err) != changed {
-		t.Errorf("a container was started in between, and the server says %v", err)
+	if err := patchPodStatus(t.Context(), h.client, &n, evicted(&n, seen.ResourceVersion)); answerTo(err) != changed {
+		t.Errorf("container started in between: got error %v, want a conflict", err)
 	}
 	now := r.pod(t, "precondition")
 	n.UID = "0a0b"
-	if err := send(t.Context(), w.client, &n, evicted(&n, now.ResourceVersion)); answerTo(err) != gone {
-		t.Errorf("another UID, and the server says %v", err)
+	if err := patchPodStatus(t.Context(), h.client, &n, evicted(&n, now.ResourceVersion)); answerTo(err) != gone {
+		t.Errorf("another UID: got error %v, want ErrGone", err)
 	}
 	if now := r.pod(t, "precondition"); now.Status.Phase != corev1.PodRunning {
-		t.Errorf("phase %s", now.Status.Phase)
+		t.Errorf("got phase %s, want Running", now.Status.Phase)
 	}
 }
 
-func (r *real) ledger(t *testing.T) {
-	w := r.teller(t, r.narrow(t, "only-ledger",
+func (r *real) queue(t *testing.T) {
+	h := r.newReporter(t, r.narrow(t, "only-late",
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}))
@@ -311,26 +311,26 @@ func (r *real) ledger(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []Notice{late, again} {
-		w.Enqueue(n)
-		w.Commit(n.UID)
+		h.Enqueue(n)
+		h.Commit(n.UID)
 	}
-	defer w.run(nil)()
-	w.paid(20 * time.Second)
-	r.expectTold(t, late, 1)
+	defer h.run(nil)()
+	h.awaitReported(20 * time.Second)
+	r.expectReported(t, late, 1)
 	if s := r.pod(t, "again").Status; s.Phase != corev1.PodRunning {
-		t.Errorf("the status of a pod that runs again: %s", s.Phase)
+		t.Errorf("pod that runs again: got phase %s, want Running", s.Phase)
 	}
 	got := r.events(t, again)
 	if len(got) != 1 {
-		t.Fatalf("%d events of the pod that runs again", len(got))
+		t.Fatalf("pod that runs again: got %d events, want 1", len(got))
 	}
 	e := got[0]
 	if e.Reason != "Evicted" || e.Type != "Warning" || e.Message != again.Message || e.Annotations["starved_resource"] != "memory" ||
 		e.ReportingController != "plimsoll" || e.Source.Component != "plimsoll" || e.Source.Host != "node-1" {
-		t.Errorf("event %+v", e)
+		t.Errorf("got event %+v", e)
 	}
 	if described, err := r.Kubectl(t.Context(), "-n", "shop", "describe", "pod", "late"); err != nil || !strings.Contains(described, "Evicted") || !strings.Contains(described, "plimsoll") {
-		t.Errorf("kubectl describe: %v\n%s", err, described)
+		t.Errorf("kubectl describe: got error %v and\n%s", err, described)
 	}
 }
 
@@ -358,16 +358,16 @@ func (r *real) lostAnswer(t *testing.T) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &losing{RoundTripper: next, lost: map[string]bool{}}
 	})
-	w, n := r.teller(t, config), r.run(t, "lost", nil)
-	w.Enqueue(n)
-	if err := w.Evicted(t.Context(), n); err == nil {
-		t.Error("no error though no answer came")
+	h, n := r.newReporter(t, config), r.run(t, "lost", nil)
+	h.Enqueue(n)
+	if err := h.Evicted(t.Context(), n); err == nil {
+		t.Error("got no error without an answer")
 	}
 	version := r.pod(t, "lost").ResourceVersion
-	w.Commit(n.UID)
-	defer w.run(nil)()
-	w.paid(20 * time.Second)
-	r.expectTold(t, n, 1)
+	h.Commit(n.UID)
+	defer h.run(nil)()
+	h.awaitReported(20 * time.Second)
+	r.expectReported(t, n, 1)
 	if now := r.pod(t, "lost").ResourceVersion; now != version {
 		t.Errorf("the status was written again: version %s after %s", now, version)
 	}
@@ -378,60 +378,60 @@ func (r *real) dyingNamespace(t *testing.T) {
 	if err := r.admin.CoreV1().Namespaces().Delete(t.Context(), "dying", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w, n := r.teller(t, r.agent), notice("dying")
+	h, n := r.newReporter(t, r.agent), notice("dying")
 	n.Namespace = "dying"
-	w.Enqueue(n)
-	w.Commit(n.UID)
-	n.Namespace, n.UID = "unheard-of", "0c0d"
-	w.Enqueue(n)
-	w.Commit(n.UID)
-	defer w.run(nil)()
-	w.paid(20 * time.Second)
-	if w.lines.Count("its namespace is gone") != 2 || w.lines.Count("deploy/rbac") != 0 {
-		t.Errorf("log:\n%s", w.lines)
+	h.Enqueue(n)
+	h.Commit(n.UID)
+	n.Namespace, n.UID = "missing", "0c0d"
+	h.Enqueue(n)
+	h.Commit(n.UID)
+	defer h.run(nil)()
+	h.awaitReported(20 * time.Second)
+	if h.lines.Count("its namespace is gone") != 2 || h.lines.Count("deploy/rbac") != 0 {
+		t.Errorf("got log\n%s", h.lines)
 	}
 }
 
 func (r *real) maxName(t *testing.T) {
 	name := strings.Repeat("a", 235) + "-" + strings.Repeat("b", maxName-236)
-	w, n := r.teller(t, r.agent), r.run(t, name, nil)
-	w.Enqueue(n)
-	w.Commit(n.UID)
-	defer w.run(nil)()
-	w.paid(20 * time.Second)
-	r.expectTold(t, n, 1)
+	h, n := r.newReporter(t, r.agent), r.run(t, name, nil)
+	h.Enqueue(n)
+	h.Commit(n.UID)
+	defer h.run(nil)()
+	h.awaitReported(20 * time.Second)
+	r.expectReported(t, n, 1)
 }
 
 func (r *real) mark(t *testing.T) {
-	w, n := r.teller(t, r.agent), r.run(t, "mark", nil)
-	soft, err := NewSoft(DefaultWay, w.client)
+	h, n := r.newReporter(t, r.agent), r.run(t, "mark", nil)
+	soft, err := NewSoft(DefaultWay, h.client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := soft.Withdraw(t.Context(), n); err != nil {
-		t.Errorf("nothing to withdraw: %v", err)
+		t.Errorf("nothing to withdraw: got error %v", err)
 	}
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Asked {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("got %+v, error %v", got, err)
 	}
 	pod := r.pod(t, "mark")
 	request, marked, err := Marked(pod)
 	if err != nil || !marked || request.UID != n.UID || request.GracePeriodSeconds != 30 || !request.Since.Equal(n.Decided.Truncate(time.Second)) {
-		t.Errorf("%+v, %v, %v", request, marked, err)
+		t.Errorf("got %+v, %v, error %v", request, marked, err)
 	}
 	if pod.Status.Phase != corev1.PodRunning || len(pod.Status.Conditions) != 2 {
-		t.Errorf("status %+v", pod.Status)
+		t.Errorf("got status %+v", pod.Status)
 	}
 	other := n
 	other.UID = "0a0b"
 	if got, err := soft.Request(t.Context(), other, 5); err != nil || got.Outcome != Gone {
-		t.Errorf("another UID: %+v, %v", got, err)
+		t.Errorf("another UID: got %+v, error %v", got, err)
 	}
 	if err := soft.Withdraw(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	if c := r.pod(t, "mark").Status.Conditions; len(c) != 1 || c[0].Type != corev1.PodReady {
-		t.Errorf("conditions afterwards %+v", c)
+		t.Errorf("after Withdraw: got conditions %+v", c)
 	}
 }
 
@@ -463,7 +463,7 @@ func (r *real) eviction(t *testing.T) {
 	}
 	// The budget is not processed yet, then exhausted, then available.
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || got.RetryAfter != 10*time.Second {
-		t.Errorf("budget not processed: %+v, %v", got, err)
+		t.Errorf("budget not processed: got %+v, error %v", got, err)
 	}
 	allow := func(allowed int32) {
 		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, CurrentHealthy: 1 + allowed, DesiredHealthy: 1, ExpectedPods: 1 + allowed, DisruptionsAllowed: allowed}
@@ -473,24 +473,24 @@ func (r *real) eviction(t *testing.T) {
 	}
 	allow(0)
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || !strings.Contains(got.Message, "guard needs 1 healthy") || got.RetryAfter != 0 {
-		t.Errorf("budget exhausted: %+v, %v", got, err)
+		t.Errorf("budget exhausted: got %+v, error %v", got, err)
 	}
 	if pod := r.pod(t, "guarded"); pod.DeletionTimestamp != nil {
-		t.Fatal("evicted against its budget")
+		t.Fatal("the pod was evicted against its budget")
 	}
 	allow(1)
 	for range 2 { // repeating the request does not shorten the grace period
 		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Evicting}) {
-			t.Errorf("budget allows: %+v, %v", got, err)
+			t.Errorf("budget allows: got %+v, error %v", got, err)
 		}
 	}
 	pod := r.pod(t, "guarded")
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds != 30 {
-		t.Errorf("deletion %v, grace %v", pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds)
+		t.Errorf("got deletion %v, grace period %v, want 30 s", pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds)
 	}
 	n = notice("never-was")
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
-		t.Errorf("no such pod: %+v, %v", got, err)
+		t.Errorf("no such pod: got %+v, error %v", got, err)
 	}
 }
 
@@ -501,26 +501,26 @@ func (r *real) evictionOfAnother(t *testing.T) {
 	got, err := soft.Request(t.Context(), n, 30)
 	t.Logf("refused after %s", time.Since(begun).Round(100*time.Millisecond))
 	if err != nil || got.Outcome != Gone || r.pod(t, "another").DeletionTimestamp != nil {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
 }
 
 // outage stops the server before the status is reported; the next run reports it when the server is
 // back. A hanging server may serve a request later.
 func (r *real) outage(t *testing.T, name string, begin func() error, end func(context.Context) error) {
-	w, n := r.teller(t, r.agent), r.run(t, name, nil)
+	h, n := r.newReporter(t, r.agent), r.run(t, name, nil)
 	if err := begin(); err != nil {
 		t.Fatal(err)
 	}
-	w.Enqueue(n)
+	h.Enqueue(n)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	// A server that refuses connections answers before; only the context ends the wait for one that
+	// A server that refuses connections answers before. Only the context ends the wait for one that
 	// hangs.
-	if err := w.Evicted(ctx, n); !errors.Is(err, context.Canceled) && !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("ended by %v", err)
+	if err := h.Evicted(ctx, n); !errors.Is(err, context.Canceled) && !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("got error %v, want a cancellation or a refused connection", err)
 	}
-	file, err := json.Marshal(w.saved)
+	file, err := json.Marshal(h.saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -528,18 +528,18 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 	if err := json.Unmarshal(file, &previous); err != nil {
 		t.Fatal(err)
 	}
-	successor := r.teller(t, r.agent)
+	successor := r.newReporter(t, r.agent)
 	defer successor.run(previous)()
-	for successor.Debts() == 0 {
+	for successor.PendingCount() == 0 {
 		runtime.Gosched()
 	}
 	if err := end(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	successor.paid(time.Minute)
-	t.Logf("paid %s after the server was back", time.Since(back).Round(10*time.Millisecond))
-	r.expectTold(t, n, 1)
+	successor.awaitReported(time.Minute)
+	t.Logf("reported %s after the server was back", time.Since(back).Round(10*time.Millisecond))
+	r.expectReported(t, n, 1)
 }
 
 // allowed waits until the authorizer has a right.

@@ -22,7 +22,7 @@ func (t *Reporter) Run(ctx context.Context, previous []PendingStatus) {
 	t.inherit(previous)
 	for ctx.Err() == nil {
 		t.mu.Lock()
-		e, wait := t.ledger.next(time.Now())
+		e, wait := t.queue.next(time.Now())
 		if e != nil {
 			e.taken = true
 		}
@@ -54,35 +54,35 @@ func (t *Reporter) await(ctx context.Context, wait time.Duration) {
 func (t *Reporter) inherit(previous []PendingStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own := t.ledger.entries
-	t.ledger.entries = nil
+	own := t.queue.entries
+	t.queue.entries = nil
 	for _, d := range previous {
 		if !d.Notice.complete() {
 			t.log.Error("Dropping a saved pod status update without a pod or a time", about(&d)...)
 			continue
 		}
-		t.ledger.entries = append(t.ledger.entries, &entry{debt: d.clone()})
+		t.queue.entries = append(t.queue.entries, &entry{pending: d.clone()})
 	}
-	t.ledger.entries = append(t.ledger.entries, own...)
+	t.queue.entries = append(t.queue.entries, own...)
 	if len(previous) > 0 {
 		t.log.Info("Resuming pending pod status updates from a previous run", "updates", len(previous))
 	}
 	t.changed()
 }
 
-// payment is one part of a report: the status or the event.
-type payment struct {
-	owed  func(*PendingStatus) *bool
-	ready func(*PendingStatus) bool
-	right string
-	pay   func(*Reporter, context.Context, *PendingStatus) outcome
+// part is one part of a report: the status or the event.
+type part struct {
+	field  func(*PendingStatus) *bool
+	ready  func(*PendingStatus) bool
+	right  string
+	report func(*Reporter, context.Context, *PendingStatus) outcome
 }
 
-// payments are in their order: controllers act on the status, and reporting it determines whether
+// parts are in their order: controllers act on the status, and reporting it determines whether
 // there was a kill to report.
-var payments = []payment{
-	{func(d *PendingStatus) *bool { return &d.Status }, func(d *PendingStatus) bool { return d.Status }, patchStatus, (*Reporter).payStatus},
-	{func(d *PendingStatus) *bool { return &d.Event }, func(d *PendingStatus) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Reporter).payEvent},
+var parts = []part{
+	{func(d *PendingStatus) *bool { return &d.Status }, func(d *PendingStatus) bool { return d.Status }, patchStatus, (*Reporter).reportStatus},
+	{func(d *PendingStatus) *bool { return &d.Event }, func(d *PendingStatus) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Reporter).reportEvent},
 }
 
 // outcome is the result of reporting one part. After done and gone the part is complete; why is the
@@ -91,7 +91,7 @@ type outcome struct {
 	answer  answer
 	err     error
 	why     string
-	right   string // the missing right, if it is not the payment's own
+	right   string // the missing right, if it is not the part's own
 	ended   bool   // there was a kill, as far as is known
 	nothing bool   // neither part is true
 }
@@ -103,14 +103,14 @@ func (t *Reporter) collect(ctx context.Context, e *entry) {
 		defer t.mu.Unlock()
 		e.taken = false
 	}()
-	for _, p := range payments {
+	for _, p := range parts {
 		t.mu.Lock()
-		debt := e.debt
+		pending := e.pending
 		t.mu.Unlock()
-		if !p.ready(&debt) {
+		if !p.ready(&pending) {
 			continue
 		}
-		o := p.pay(t, ctx, &debt)
+		o := p.report(t, ctx, &pending)
 		if ctx.Err() != nil {
 			return // the next run determines whether the request succeeded
 		}
@@ -121,62 +121,62 @@ func (t *Reporter) collect(ctx context.Context, e *entry) {
 }
 
 // settle records an outcome, and reports whether the server can receive further requests.
-func (t *Reporter) settle(e *entry, p *payment, o outcome) (more bool) {
+func (t *Reporter) settle(e *entry, p *part, o outcome) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	e.debt.Ended = e.debt.Ended || o.ended
+	e.pending.Ended = e.pending.Ended || o.ended
 	if o.answer == absent {
-		t.ledger.unheard(e, now, retryAfter(o.err))
+		t.queue.unanswered(e, now, retryAfter(o.err))
 		return false
 	}
-	t.ledger.heard()
+	t.queue.answered()
 	if o.answer == done || o.answer == gone {
 		t.settled(e, p, o)
 		return true
 	}
-	if o.answer == forbidden && !e.refused.IsZero() && now.Sub(e.refused) > lawless {
-		t.complain(cmp.Or(o.right, p.right), o.err)
+	if o.answer == forbidden && !e.refused.IsZero() && now.Sub(e.refused) > rbacLoadTime {
+		t.logMissingRight(cmp.Or(o.right, p.right), o.err)
 	}
-	if t.ledger.delayed(e, now, retryAfter(o.err)) {
+	if t.queue.delayed(e, now, retryAfter(o.err)) {
 		t.log.Error(fmt.Sprintf("Dropping a pod status update: the API server has refused the %s for %s", p.right, patience),
-			append(about(&e.debt), "error", o.err)...)
-		t.ledger.remove(e)
+			append(about(&e.pending), "error", o.err)...)
+		t.queue.remove(e)
 		t.changed()
 		return false
 	}
 	return true
 }
 
-func (t *Reporter) settled(e *entry, p *payment, o outcome) {
-	delete(t.complained, p.right)
+func (t *Reporter) settled(e *entry, p *part, o outcome) {
+	delete(t.loggedRights, p.right)
 	if p.right == patchStatus {
-		delete(t.complained, getPods)
+		delete(t.loggedRights, getPods)
 	}
-	e.refused, e.backoff = time.Time{}, backoff{}
+	e.refused, e.fails = time.Time{}, 0
 	switch {
 	case o.why != "":
-		t.log.Info("Dropping an obsolete pod status update", append(about(&e.debt), "right", p.right, "reason", o.why)...)
-	case p.right == patchStatus && e.debt.Repair:
-		t.log.Info("Restored reason and message of an evicted pod that its kubelet had overwritten", append(about(&e.debt),
-			"repeats", t.repairs[e.debt.Notice.UID].pause > minRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
-	case p.right == patchStatus && e.debt.Again:
-		t.log.Info("Repeated the status update of an evicted pod that its kubelet had overwritten", about(&e.debt)...)
+		t.log.Info("Dropping an obsolete pod status update", append(about(&e.pending), "right", p.right, "reason", o.why)...)
+	case p.right == patchStatus && e.pending.Repair:
+		t.log.Info("Restored reason and message of an evicted pod that its kubelet had overwritten", append(about(&e.pending),
+			"repeats", t.repairs[e.pending.Notice.UID].pause > minRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
+	case p.right == patchStatus && e.pending.Again:
+		t.log.Info("Repeated the status update of an evicted pod that its kubelet had overwritten", about(&e.pending)...)
 		t.confirm(e)
 	case p.right == patchStatus:
-		t.log.Info("Updated the status of an evicted pod late", about(&e.debt)...)
+		t.log.Info("Updated the status of an evicted pod late", about(&e.pending)...)
 		t.confirm(e)
 	}
-	*p.owed(&e.debt) = false
+	*p.field(&e.pending) = false
 	if o.nothing {
-		e.debt.Event = false
+		e.pending.Event = false
 	}
 	t.changed()
 }
 
-// payStatus reports a status late: it reads the pod, checks it, and writes on condition that the
+// reportStatus reports a status late: it reads the pod, checks it, and writes on condition that the
 // pod has not changed in between.
-func (t *Reporter) payStatus(ctx context.Context, d *PendingStatus) outcome {
+func (t *Reporter) reportStatus(ctx context.Context, d *PendingStatus) outcome {
 	var err error
 	for range maxReads {
 		var o outcome
@@ -196,17 +196,17 @@ func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 	if a := answerTo(err); a != done {
 		return outcome{answer: a, err: err, why: podGone.when(a), right: getPods}
 	}
-	s := sight{debt: d, pod: pod, at: time.Now()}
+	s := sight{pending: d, pod: pod, at: time.Now()}
 	if t.options.Running != nil {
 		if s.running, err = t.options.Running(ctx, n.UID); err != nil {
 			return outcome{answer: refused, err: fmt.Errorf("find out whether pod %s runs again: %w", n.Pod(), err)}
 		}
 		s.asked = true
 	}
-	switch standing, why := s.judge(); standing {
+	switch standing, why := s.classify(); standing {
 	case stands:
 	case unclear:
-		return outcome{answer: refused, err: fmt.Errorf("tell the status of pod %s: %s", n.Pod(), why)}
+		return outcome{answer: refused, err: fmt.Errorf("report the status of pod %s: %s", n.Pod(), why)}
 	default:
 		return outcome{answer: done, why: why, ended: standing != nothing, nothing: standing == nothing}
 	}
@@ -215,13 +215,13 @@ func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 		mark, _ := s.lost()
 		p.Status.Message, p.Status.Conditions = mark.Message, nil
 	}
-	err = send(ctx, t.client, n, p)
+	err = patchPodStatus(ctx, t.client, n, p)
 	a := answerTo(err)
 	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }
 
-// payEvent creates the event. An existing event is a success: an earlier attempt created it.
-func (t *Reporter) payEvent(ctx context.Context, d *PendingStatus) outcome {
+// reportEvent creates the event. An existing event is a success: an earlier attempt created it.
+func (t *Reporter) reportEvent(ctx context.Context, d *PendingStatus) outcome {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	err := create(ctx, t.client, event(&d.Notice, t.node))
@@ -232,7 +232,7 @@ func (t *Reporter) payEvent(ctx context.Context, d *PendingStatus) outcome {
 	return outcome{answer: a, err: err, why: namespaceGone.when(a)}
 }
 
-// reason is why a part lapses when its object does not exist.
+// reason is why a part is obsolete if its object does not exist.
 type reason string
 
 const (

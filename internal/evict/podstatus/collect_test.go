@@ -16,25 +16,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// owed returns a world with a pod that was killed while the server was in this state.
-func owed(t *testing.T, options Options, f fault) (*world, Notice) {
-	w, n := newWorld(t, options), notice("p")
+// newPending returns a harness with a pod that was killed while the server had this fault.
+func newPending(t *testing.T, options Options, f fault) (*harness, Notice) {
+	h, n := newHarness(t, options), notice("p")
 	n.Decided = time.Now()
-	w.put(running(n))
-	w.broken(f)
-	w.Enqueue(n)
-	w.Commit(n.UID)
-	return w, n
+	h.put(running(n))
+	h.broken(f)
+	h.Enqueue(n)
+	h.Commit(n.UID)
+	return h, n
 }
 
-func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
+func TestRun_ReportsDespiteFaults(t *testing.T) {
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("RBAC"))
 	for _, tc := range []struct {
-		about    string
-		fault    fault
-		lasts    time.Duration
-		pays     time.Duration // at most, after the fault has ended
-		requests int           // at most, during the fault
+		name        string
+		fault       fault
+		duration    time.Duration
+		within      time.Duration // at most, after the fault has ended
+		maxRequests int           // at most, during the fault
 	}{
 		{"no connection", refusedConnection, 10 * time.Minute, 30 * time.Second, 32},
 		{"no answer", hang, 10 * time.Minute, 41 * time.Second, 32},
@@ -43,146 +43,146 @@ func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
 		{"500 for pods", only("/pods/", answering(apierrors.NewInternalError(errors.New("etcd")))), 10 * time.Minute, 30 * time.Second, 64},
 		{"410", answering(apierrors.NewResourceExpired("too old")), 10 * time.Minute, 30 * time.Second, 64},
 		{"404 by a load balancer", balancer, 10 * time.Minute, 30 * time.Second, 64},
-		{"409 for ever", only("PATCH", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), 10 * time.Minute, 30 * time.Second, 200},
+		{"409 permanently", only("PATCH", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), 10 * time.Minute, 30 * time.Second, 200},
 		{"429 with Retry-After", answering(apierrors.NewTooManyRequests("later", 100)), 10 * time.Minute, 100 * time.Second, 7},
 		{"429 for events", only("/events", answering(apierrors.NewTooManyRequests("later", 100))), 10 * time.Minute, 100 * time.Second, 9},
 		{"no right", answering(forbidden), 10 * time.Minute, 30 * time.Second, 64},
 		{"no right to read", only("GET", answering(forbidden)), 10 * time.Minute, 30 * time.Second, 64},
 		{"no right to events", only("/events", answering(forbidden)), 10 * time.Minute, 30 * time.Second, 64},
 		{"rights not loaded", answering(forbidden), 8 * time.Second, 8 * time.Second, 20},
-		{"the answers are lost", lost, time.Second, 30 * time.Second, 8},
+		{"lost answers", lost, time.Second, 30 * time.Second, 8},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := owed(t, Options{}, tc.fault)
-				defer w.run(nil)()
-				wait(t, tc.lasts)
-				if w.Debts() != 1 {
-					t.Fatalf("%d debts while it lasts", w.Debts())
+				h, n := newPending(t, Options{}, tc.fault)
+				defer h.run(nil)()
+				wait(t, tc.duration)
+				if h.PendingCount() != 1 {
+					t.Fatalf("during the fault: got %d pending, want 1", h.PendingCount())
 				}
-				if got := len(w.arrived()); got > tc.requests {
-					t.Errorf("%d requests while it lasted, at most %d", got, tc.requests)
+				if got := len(h.arrived()); got > tc.maxRequests {
+					t.Errorf("during the fault: got %d requests, want at most %d", got, tc.maxRequests)
 				}
-				w.broken(nil)
-				wait(t, tc.pays)
-				w.expectPaid(n)
+				h.broken(nil)
+				wait(t, tc.within)
+				h.expectComplete(n)
 				// Reading pods and creating events are two rights. A server that has just started
 				// forbids everything for a moment.
-				if complaints := w.lines.Count("deploy/rbac"); complaints > 2 || (complaints > 0) != strings.Contains(tc.about, "no right") {
-					t.Errorf("complained %d times of missing rights", complaints)
+				if complaints := h.lines.Count("deploy/rbac"); complaints > 2 || (complaints > 0) != strings.Contains(tc.name, "no right") {
+					t.Errorf("got %d log lines on missing rights", complaints)
 				}
 			})
 		})
 	}
 }
 
-// expectPaid checks that status and event exist once each, and that the queue is empty.
-func (w *world) expectPaid(n Notice) {
-	w.t.Helper()
-	statuses, events := w.counts()
-	if w.Debts() != 0 || len(w.saved) != 0 || statuses != 1 || events != 1 {
-		w.t.Errorf("%d debts, %d saved; %d statuses, %d events", w.Debts(), len(w.saved), statuses, events)
+// expectComplete checks that status and event exist once each, and that the queue is empty.
+func (h *harness) expectComplete(n Notice) {
+	h.t.Helper()
+	statuses, events := h.counts()
+	if h.PendingCount() != 0 || len(h.saved) != 0 || statuses != 1 || events != 1 {
+		h.t.Errorf("got %d pending, %d saved, %d statuses, %d events, want 0, 0, 1, 1", h.PendingCount(), len(h.saved), statuses, events)
 	}
-	if pod := w.pod(n.Name); pod.Status.Reason != ReasonEvicted || pod.Status.Message != n.Message || pod.Status.Phase != corev1.PodFailed {
-		w.t.Errorf("status %+v", pod.Status)
+	if pod := h.pod(n.Name); pod.Status.Reason != ReasonEvicted || pod.Status.Message != n.Message || pod.Status.Phase != corev1.PodFailed {
+		h.t.Errorf("got status %+v", pod.Status)
 	}
 }
 
-func TestPausesGrow(t *testing.T) {
+func TestRun_BacksOffWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := owed(t, Options{}, refusedConnection)
-		defer w.run(nil)()
+		h, _ := newPending(t, Options{}, refusedConnection)
+		defer h.run(nil)()
 		wait(t, time.Hour)
-		pause := minDelay
-		for i := 1; i < len(w.at); i++ {
-			got := w.at[i].Sub(w.at[i-1])
-			if got < pause || got > pause+pause/4+1 {
-				t.Fatalf("pause %d is %v, expected %v and a quarter at most", i, got, pause)
+		pause := requestBackoff.Min
+		for i := 1; i < len(h.at); i++ {
+			got := h.at[i].Sub(h.at[i-1])
+			if got < pause-pause/4-1 || got > pause {
+				t.Fatalf("pause %d: got %v, want %v or up to a quarter less", i, got, pause)
 			}
-			pause = min(2*pause, maxDelay)
+			pause = min(2*pause, requestBackoff.Max)
 		}
-		if len(w.at) < 100 || pause != maxDelay {
-			t.Errorf("%d requests, the last pause %v", len(w.at), pause)
+		if len(h.at) < 100 || pause != requestBackoff.Max {
+			t.Errorf("got %d requests, last pause %v", len(h.at), pause)
 		}
-		if w.lines.Count("Dropping") != 0 {
-			t.Error("a debt was given up though the server never refused it")
+		if h.lines.Count("Dropping") != 0 {
+			t.Error("a status was dropped without a refusal of the server")
 		}
 	})
 }
 
-func TestAServerThatRefusesForAnHour(t *testing.T) {
+func TestRun_DropsStatusRefusedForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := owed(t, Options{}, only("PATCH", answering(apierrors.NewInternalError(errors.New("webhook")))))
-		defer w.run(nil)()
+		h, _ := newPending(t, Options{}, only("PATCH", answering(apierrors.NewInternalError(errors.New("webhook")))))
+		defer h.run(nil)()
 		wait(t, 59*time.Minute)
-		if _, events := w.counts(); events != 1 || w.Debts() != 1 {
-			t.Fatalf("%d events, %d debts: the event does not wait for the status", events, w.Debts())
+		if _, events := h.counts(); events != 1 || h.PendingCount() != 1 {
+			t.Fatalf("got %d events, %d pending, want 1 and 1: the event does not wait for the status", events, h.PendingCount())
 		}
 		wait(t, 2*time.Minute)
-		if w.Debts() != 0 || len(w.saved) != 0 {
-			t.Errorf("%d debts after an hour", w.Debts())
+		if h.PendingCount() != 0 || len(h.saved) != 0 {
+			t.Errorf("after an hour: got %d pending, want 0", h.PendingCount())
 		}
-		if w.lines.Count("Dropping a pod status update") != 1 || w.lines.Count(evictionMessage) == 0 {
-			t.Error("what is given up is not in the log with its message")
+		if h.lines.Count("Dropping a pod status update") != 1 || h.lines.Count(evictionMessage) == 0 {
+			t.Error("the dropped status is not logged with its message")
 		}
 	})
 }
 
-func TestOneDebtDoesNotKeepTheOthers(t *testing.T) {
+func TestRun_ReportsOthersBesideBlockedStatus(t *testing.T) {
 	for _, tc := range []struct {
-		about string
+		name  string
 		fault fault
 	}{
-		{"the server never answers for the first", only("/pods/p", hang)},
-		{"the server refuses the first", only("/pods/p", answering(apierrors.NewInternalError(errors.New("webhook"))))},
-		{"the connection breaks at the first", only("/pods/p", refusedConnection)},
+		{"no answer for the first", only("/pods/p", hang)},
+		{"first refused", only("/pods/p", answering(apierrors.NewInternalError(errors.New("webhook"))))},
+		{"no connection for the first", only("/pods/p", refusedConnection)},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := owed(t, Options{}, tc.fault)
-				defer w.run(nil)()
+				h, _ := newPending(t, Options{}, tc.fault)
+				defer h.run(nil)()
 				other := notice("q")
-				w.with(func() { w.put(running(other)) })
-				w.Enqueue(other)
-				w.Commit(other.UID)
+				h.with(func() { h.put(running(other)) })
+				h.Enqueue(other)
+				h.Commit(other.UID)
 				wait(t, 15*time.Second)
-				if debts := w.Outstanding(); len(debts) != 1 || debts[0].Notice.Name != "p" {
-					t.Errorf("owed: %+v", debts)
+				if left := h.Outstanding(); len(left) != 1 || left[0].Notice.Name != "p" {
+					t.Errorf("got pending %+v, want only that of p", left)
 				}
 			})
 		})
 	}
 }
 
-func TestLateAnswersThatSettle(t *testing.T) {
+func TestRun_DropsObsoleteParts(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("events"), "e", errors.New("namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for _, tc := range []struct {
-		about            string
-		change           func(*world, *Notice)
+		name             string
+		change           func(*harness, *Notice)
 		options          Options
 		statuses, events int
 	}{
-		{"the pod is gone", func(w *world, n *Notice) { delete(w.pods, "shop/p") }, Options{}, 0, 1},
-		{"another pod has its name", func(w *world, n *Notice) { w.pods["shop/p"].UID = "other" }, Options{}, 0, 1},
-		{"the namespace goes", func(w *world, n *Notice) { w.fault = only("/events", answering(terminating)) }, Options{}, 1, 0},
-		{"the namespace is gone", func(w *world, n *Notice) {
-			w.fault = answering(apierrors.NewNotFound(corev1.Resource("namespaces"), "shop"))
+		{"pod gone", func(h *harness, n *Notice) { delete(h.pods, "shop/p") }, Options{}, 0, 1},
+		{"another pod with the name", func(h *harness, n *Notice) { h.pods["shop/p"].UID = "other" }, Options{}, 0, 1},
+		{"namespace terminating", func(h *harness, n *Notice) { h.fault = only("/events", answering(terminating)) }, Options{}, 1, 0},
+		{"namespace gone", func(h *harness, n *Notice) {
+			h.fault = answering(apierrors.NewNotFound(corev1.Resource("namespaces"), "shop"))
 		}, Options{}, 0, 0},
-		{"a container has started since", func(w *world, n *Notice) {
-			w.pods["shop/p"].Status.ContainerStatuses[0] = runs("id-new", n.Decided.Add(time.Second))
+		{"container started since", func(h *harness, n *Notice) {
+			h.pods["shop/p"].Status.ContainerStatuses[0] = runs("id-new", n.Decided.Add(time.Second))
 		}, Options{}, 0, 1},
-		{"a container has started since, unreported", func(*world, *Notice) {}, Options{Running: node("id-new")}, 0, 1},
-		{"nothing has started since", func(*world, *Notice) {}, Options{Running: node()}, 1, 1},
+		{"container started since, unreported", func(*harness, *Notice) {}, Options{Running: node("id-new")}, 0, 1},
+		{"nothing started since", func(*harness, *Notice) {}, Options{Running: node()}, 1, 1},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := owed(t, tc.options, nil)
-				w.with(func() { tc.change(w, &n) })
-				defer w.run(nil)()
+				h, n := newPending(t, tc.options, nil)
+				h.with(func() { tc.change(h, &n) })
+				defer h.run(nil)()
 				wait(t, time.Minute)
-				if statuses, events := w.counts(); statuses != tc.statuses || events != tc.events || w.Debts() != 0 {
-					t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+				if statuses, events := h.counts(); statuses != tc.statuses || events != tc.events || h.PendingCount() != 0 {
+					t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 				}
 			})
 		})
@@ -195,76 +195,76 @@ func node(ids ...string) func(context.Context, string) ([]string, error) {
 
 // A container that starts between the read and the patch causes a conflict, and is detected by the
 // second read.
-func TestAStartBetweenLookAndPatch(t *testing.T) {
+func TestRun_DetectsStartBetweenReadAndPatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
-		w, n := owed(t, Options{}, func(r *http.Request, _ func() *http.Response) (*http.Response, error) {
+		var h *harness
+		h, n := newPending(t, Options{}, func(r *http.Request, _ func() *http.Response) (*http.Response, error) {
 			if r.Method == http.MethodPatch {
-				w.with(func() {
-					pod := w.pods["shop/p"].DeepCopy()
+				h.with(func() {
+					pod := h.pods["shop/p"].DeepCopy()
 					pod.Status.ContainerStatuses[0] = runs("id-new", time.Now())
-					w.put(pod)
-					w.fault = nil
+					h.put(pod)
+					h.fault = nil
 				})
 			}
 			return nil, nil
 		})
-		defer w.run(nil)()
+		defer h.run(nil)()
 		wait(t, time.Minute)
-		if statuses, events := w.counts(); statuses != 0 || events != 1 || w.Debts() != 0 {
-			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+		if statuses, events := h.counts(); statuses != 0 || events != 1 || h.PendingCount() != 0 {
+			t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 		}
-		if reads := strings.Count(strings.Join(w.arrived(), "\n"), "GET"); reads != 2 || w.pod("p").Status.Phase != corev1.PodRunning {
-			t.Errorf("%d reads; pod of %s is %s", reads, n.Name, w.pod("p").Status.Phase)
+		if reads := strings.Count(strings.Join(h.arrived(), "\n"), "GET"); reads != 2 || h.pod("p").Status.Phase != corev1.PodRunning {
+			t.Errorf("got %d reads, pod %s in phase %s, want 2 and Running", reads, n.Name, h.pod("p").Status.Phase)
 		}
 	})
 }
 
-func TestARuntimeThatDoesNotAnswerPutsTheStatusOff(t *testing.T) {
+func TestRun_PostponesStatusWithoutRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
-		w, n := owed(t, Options{Running: func(context.Context, string) ([]string, error) {
+		h, n := newPending(t, Options{Running: func(context.Context, string) ([]string, error) {
 			if down {
 				return nil, errors.New("no runtime")
 			}
 			return nil, nil
 		}}, nil)
-		stop := w.run(nil)
+		stop := h.run(nil)
 		wait(t, time.Minute)
-		if statuses, events := w.counts(); statuses != 0 || events != 1 {
-			t.Errorf("%d statuses, %d events", statuses, events)
+		if statuses, events := h.counts(); statuses != 0 || events != 1 {
+			t.Errorf("got %d statuses, %d events, want 0 and 1", statuses, events)
 		}
 		stop()
 		down = false
-		defer w.run(nil)()
+		defer h.run(nil)()
 		wait(t, time.Minute)
-		w.expectPaid(n)
+		h.expectComplete(n)
 	})
 }
 
 // The next run reports the contents of the state file, regardless of how far the kill proceeded.
-func TestASuccessorPays(t *testing.T) {
+func TestRun_ReportsStatusesOfPreviousRun(t *testing.T) {
 	for _, tc := range []struct {
-		about            string
+		name             string
 		confirmed        bool
 		running          []string
 		statuses, events int
 	}{
 		{"killed", true, nil, 1, 1},
-		{"killed, which nobody wrote down", false, nil, 1, 1},
+		{"killed, not confirmed", false, nil, 1, 1},
 		{"never killed", false, []string{"id-p"}, 0, 0},
-		{"runs again", true, []string{"id-new"}, 0, 1},
+		{"restarted", true, []string{"id-new"}, 0, 1},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := newWorld(t, Options{Running: node(tc.running...)}), notice("p")
+				h, n := newHarness(t, Options{Running: node(tc.running...)}), notice("p")
 				n.Decided = time.Now()
-				w.put(running(n))
-				w.Enqueue(n)
+				h.put(running(n))
+				h.Enqueue(n)
 				if tc.confirmed {
-					w.Commit(n.UID)
+					h.Commit(n.UID)
 				}
-				file, err := json.Marshal(w.saved)
+				file, err := json.Marshal(h.saved)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -272,12 +272,12 @@ func TestASuccessorPays(t *testing.T) {
 				if err := json.Unmarshal(file, &previous); err != nil {
 					t.Fatal(err)
 				}
-				successor := New(w.client, "node-1", w.Reporter.log, func(d []PendingStatus) { w.saved = d }, w.options)
-				w.Reporter = successor
-				defer w.run(previous)()
+				successor := New(h.client, "node-1", h.Reporter.log, func(d []PendingStatus) { h.saved = d }, h.options)
+				h.Reporter = successor
+				defer h.run(previous)()
 				wait(t, 2*time.Minute)
-				if statuses, events := w.counts(); statuses != tc.statuses || events != tc.events || len(w.saved) != 0 {
-					t.Errorf("%d statuses, %d events, saved %+v", statuses, events, w.saved)
+				if statuses, events := h.counts(); statuses != tc.statuses || events != tc.events || len(h.saved) != 0 {
+					t.Errorf("got %d statuses, %d events, saved %+v", statuses, events, h.saved)
 				}
 			})
 		})
@@ -285,88 +285,88 @@ func TestASuccessorPays(t *testing.T) {
 }
 
 // Without Commit or Cancel, after 5 s the entry is checked against the state of the pod.
-func TestNoWordOfTheKill(t *testing.T) {
+func TestRun_ReportsAfterKillTimeWithoutCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{}), notice("p")
-		w.put(running(n))
-		defer w.run(nil)()
-		w.Enqueue(n)
+		h, n := newHarness(t, Options{}), notice("p")
+		h.put(running(n))
+		defer h.run(nil)()
+		h.Enqueue(n)
 		wait(t, killTime-time.Millisecond)
-		if got := w.arrived(); len(got) != 0 {
-			t.Fatalf("requests %q before the kill", got)
+		if got := h.arrived(); len(got) != 0 {
+			t.Fatalf("got requests %q before killTime, want none", got)
 		}
 		wait(t, time.Second)
-		w.expectPaid(n)
+		h.expectComplete(n)
 	})
 }
 
-func TestTheEventOfAnEvictionByOthers(t *testing.T) {
+func TestAnnounce_CreatesOnlyEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{}), notice("p")
-		w.put(running(n))
-		defer w.run(nil)()
-		w.Announce(n)
+		h, n := newHarness(t, Options{}), notice("p")
+		h.put(running(n))
+		defer h.run(nil)()
+		h.Announce(n)
 		wait(t, time.Second)
-		if got := w.arrived(); !slices.Equal(got, []string{"POST shop/events"}) || w.Debts() != 0 {
-			t.Errorf("requests %q, %d debts", got, w.Debts())
+		if got := h.arrived(); !slices.Equal(got, []string{"POST shop/events"}) || h.PendingCount() != 0 {
+			t.Errorf("got requests %q, %d pending", got, h.PendingCount())
 		}
 	})
 }
 
-func TestFaultyDebtsInTheStateFile(t *testing.T) {
+func TestRun_DropsFaultySavedStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{}), notice("p")
-		w.put(running(n))
-		defer w.run([]PendingStatus{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
+		h, n := newHarness(t, Options{}), notice("p")
+		h.put(running(n))
+		defer h.run([]PendingStatus{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
 		wait(t, time.Second)
-		w.expectPaid(n)
-		if w.lines.Count("without a pod or a time") != 1 {
-			t.Error("the faulty debt is not in the log")
+		h.expectComplete(n)
+		if h.lines.Count("without a pod or a time") != 1 {
+			t.Error("the faulty entry is not in the log")
 		}
 	})
 }
 
 // After an outage the backoff starts anew.
-func TestAServerThatIsBackIsTrusted(t *testing.T) {
+func TestRun_ResetsBackoffAfterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := owed(t, Options{}, refusedConnection)
-		defer w.run(nil)()
+		h, _ := newPending(t, Options{}, refusedConnection)
+		defer h.run(nil)()
 		wait(t, 10*time.Minute)
-		w.broken(nil)
+		h.broken(nil)
 		wait(t, 30*time.Second)
-		w.broken(refusedConnection)
-		before := len(w.arrived())
-		w.Announce(notice("q"))
+		h.broken(refusedConnection)
+		before := len(h.arrived())
+		h.Announce(notice("q"))
 		wait(t, time.Second)
-		if tries := len(w.arrived()) - before; tries < 2 {
-			t.Errorf("%d tries in the first second of a second outage", tries)
+		if tries := len(h.arrived()) - before; tries < 2 {
+			t.Errorf("got %d tries in the first second of a second outage, want at least 2", tries)
 		}
 	})
 }
 
-// The result of an immediate request is not known yet: no other report runs concurrently.
-func TestAPromptRequestUnderWayIsWaitedFor(t *testing.T) {
+// While the result of an immediate request is unknown, no other report runs.
+func TestRun_WaitsForImmediateRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{}), notice("p")
-		w.put(running(n))
-		w.broken(only("PATCH", func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
+		h, n := newHarness(t, Options{}), notice("p")
+		h.put(running(n))
+		h.broken(only("PATCH", func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
 			<-time.After(time.Minute)
 			return serve(), nil
 		}))
-		defer w.run(nil)()
-		w.Enqueue(n)
+		defer h.run(nil)()
+		h.Enqueue(n)
 		answer := make(chan error, 1)
-		go func() { answer <- w.Evicted(t.Context(), n) }()
+		go func() { answer <- h.Evicted(t.Context(), n) }()
 		synctest.Wait()
-		w.Commit(n.UID)
+		h.Commit(n.UID)
 		wait(t, 59*time.Second)
-		if got := w.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
-			t.Errorf("requests %q", got)
+		if got := h.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
+			t.Errorf("got requests %q", got)
 		}
 		if err := <-answer; err != nil {
 			t.Error(err)
 		}
 		wait(t, time.Second)
-		w.expectPaid(n)
+		h.expectComplete(n)
 	})
 }

@@ -28,7 +28,7 @@ func (d *direct) Request(ctx context.Context, n Notice, grace int64) (Answer, er
 	case a == changed && d.gone(ctx, &n):
 		return Answer{Outcome: Gone}, nil
 	}
-	return Answer{}, fmt.Errorf("ask for the eviction of pod %s: %w", n.Pod(), err)
+	return Answer{}, fmt.Errorf("request the eviction of pod %s: %w", n.Pod(), err)
 }
 
 func (d *direct) evict(ctx context.Context, n *Notice, grace int64) error {

@@ -9,7 +9,7 @@
 //   - The event is created exactly once, also across restarts of the agent. Its name follows from the
 //     pod and the time of the decision, so that the server rejects a duplicate.
 //   - The status is reported at most once, unless a kubelet unaware of the pod's end overwrites it
-//     ([Reporter.Look]). It is never reported for a pod in which a container has started since the
+//     ([Reporter.Check]). It is never reported for a pod in which a container has started since the
 //     kill: it would claim an end that did not last. A late report reads the pod first, and writes on
 //     condition that nothing changed since.
 //   - A pod of another UID is never written to, and only the reported conditions are changed.

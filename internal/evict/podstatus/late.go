@@ -11,17 +11,17 @@ import (
 type standing uint8
 
 const (
-	stands  standing = iota // the status is reported now
-	told                    // it was reported: only the answer was lost
-	lapsed                  // the status is no longer true; the event is
-	nothing                 // nothing happened: there is nothing to report
-	unclear                 // too early to decide
+	stands   standing = iota // the status is reported now
+	reported                 // it was reported: only the answer was lost
+	obsolete                 // the status is no longer true; the event is
+	nothing                  // nothing happened: there is nothing to report
+	unclear                  // too early to decide
 )
 
 // sight is the known state of a pod at the time of a late report.
 type sight struct {
-	debt *PendingStatus
-	pod  *corev1.Pod
+	pending *PendingStatus
+	pod     *corev1.Pod
 	// running are the containers that run now according to the node's runtime. A pod's status may
 	// lag behind it by many seconds. asked is false if the runtime could not be queried.
 	running []string
@@ -35,74 +35,74 @@ const dyingTime = 30 * time.Second
 // rules determine the result for a late status. The first match counts; without one the status is
 // reported.
 var rules = []struct {
-	holds func(*sight) bool
-	then  standing
-	why   string
+	matches func(*sight) bool
+	then    standing
+	why     string
 }{
-	{(*sight).another, lapsed, "the pod is gone, another one has its name"},
-	{(*sight).told, told, "it stands there already"},
-	{(*sight).whole, lapsed, "the pod has no mark of that eviction any more, or has not failed"},
+	{(*sight).another, obsolete, "the pod is gone, another one has its name"},
+	{(*sight).reported, reported, "the API server has it already"},
+	{(*sight).intact, obsolete, "the pod has no mark of that eviction any more, or has not failed"},
 	{(*sight).ending, unclear, "containers of the pod still run"},
 	{(*sight).dying, unclear, "the containers that were to be killed still run"},
 	{(*sight).unkilled, nothing, "its containers run as before: it was never killed"},
-	{(*sight).startedSince, lapsed, "a container has started since"},
-	{(*sight).endedOtherwise, lapsed, "the pod has ended for another reason"},
+	{(*sight).startedSince, obsolete, "a container has started since"},
+	{(*sight).endedOtherwise, obsolete, "the pod has ended for another reason"},
 }
 
-func (s *sight) judge() (standing, string) {
+func (s *sight) classify() (standing, string) {
 	for _, r := range rules {
-		if r.holds(s) {
+		if r.matches(s) {
 			return r.then, r.why
 		}
 	}
 	return stands, ""
 }
 
-func (s *sight) another() bool { return string(s.pod.UID) != s.debt.Notice.UID }
+func (s *sight) another() bool { return string(s.pod.UID) != s.pending.Notice.UID }
 
-// told reports whether the status was reported. A kubelet may have overwritten phase and reason
+// reported reports whether the status was reported. A kubelet may have overwritten phase and reason
 // since, but it preserves the conditions.
-func (s *sight) told() bool {
-	n, now := &s.debt.Notice, &s.pod.Status
+func (s *sight) reported() bool {
+	n, now := &s.pending.Notice, &s.pod.Status
 	if now.Phase == corev1.PodFailed && now.Reason == ReasonEvicted && now.Message == n.Message {
 		return true
 	}
-	return !s.debt.Again && slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
+	return !s.pending.Again && slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
 		ours := c.Type == Evicted || c.Type == corev1.DisruptionTarget // the latter alone, from older agents
 		return ours && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
 	})
 }
 
-// whole reports whether a repair has nothing to restore.
-func (s *sight) whole() bool {
-	if !s.debt.Repair {
+// intact reports whether a repair has nothing to restore.
+func (s *sight) intact() bool {
+	if !s.pending.Repair {
 		return false
 	}
 	n, lost := s.lost()
-	return !lost || stamp(n.Decided) != stamp(s.debt.Notice.Decided)
+	return !lost || stamp(n.Decided) != stamp(s.pending.Notice.Decided)
 }
 
 // lost returns the notice that a repair restores, from the pod's condition. The message of the
 // pending status may lack the beginning of a long one, as package apiserver stores it.
-func (s *sight) lost() (Notice, bool) { return lostReason(s.pod, s.debt.Notice.Killed, s.at) }
+func (s *sight) lost() (Notice, bool) { return lostReason(s.pod, s.pending.Notice.Killed, s.at) }
 
 // ending reports whether the state of the running containers is unknown to a repair: its notice may
 // name no containers, so that they may be killed ones or new ones.
 func (s *sight) ending() bool {
-	return s.debt.Repair && len(s.debt.Notice.Killed) == 0 && len(s.running) > 0 && s.at.Sub(s.debt.Notice.Decided) < dyingTime
+	return s.pending.Repair && len(s.pending.Notice.Killed) == 0 && len(s.running) > 0 && s.at.Sub(s.pending.Notice.Decided) < dyingTime
 }
 
 // dying reports whether a kill may have happened and not be over.
 func (s *sight) dying() bool {
-	return s.unkilled() && s.at.Sub(s.debt.Notice.Decided) < dyingTime
+	return s.unkilled() && s.at.Sub(s.pending.Notice.Decided) < dyingTime
 }
 
 // unkilled reports whether the run that enqueued this ended before the kill.
 func (s *sight) unkilled() bool {
-	return !s.debt.Ended && s.asked && len(s.running) > 0 && !slices.ContainsFunc(s.running, s.unknown)
+	return !s.pending.Ended && s.asked && len(s.running) > 0 && !slices.ContainsFunc(s.running, s.unknown)
 }
 
-func (s *sight) unknown(id string) bool { return !s.debt.Notice.killed(id) }
+func (s *sight) unknown(id string) bool { return !s.pending.Notice.killed(id) }
 
 // startedSince checks the node's runtime first, then the status of the kubelet.
 func (s *sight) startedSince() bool {
@@ -125,7 +125,7 @@ func (s *sight) startedSince() bool {
 // container has its ID in the state. A container reported as running that was not killed is newer.
 // But if the runtime was queried, it may be an older one with an unreported end.
 func (s *sight) newer(id string, state *corev1.ContainerState) bool {
-	n := &s.debt.Notice
+	n := &s.pending.Notice
 	switch {
 	case state.Running != nil && n.killed(id):
 		return false
@@ -141,8 +141,8 @@ func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 // of equal ones either may be the earlier. In doubt the container is newer. In a failed pod, which
 // no kubelet restarts, it is older if the killed containers are not known.
 func (s *sight) startedAfter(started time.Time) bool {
-	since := s.debt.Notice.Decided.Truncate(time.Second)
-	if s.debt.Repair && len(s.debt.Notice.Killed) == 0 {
+	since := s.pending.Notice.Decided.Truncate(time.Second)
+	if s.pending.Repair && len(s.pending.Notice.Killed) == 0 {
 		since = since.Add(time.Second)
 	}
 	return !started.Before(since)
@@ -151,5 +151,5 @@ func (s *sight) startedAfter(started time.Time) bool {
 // endedOtherwise reports whether the pod has succeeded, or has failed for another reported reason.
 func (s *sight) endedOtherwise() bool {
 	now := &s.pod.Status
-	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != "" && !s.debt.Repair
+	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != "" && !s.pending.Repair
 }

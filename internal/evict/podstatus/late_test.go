@@ -38,9 +38,9 @@ func onNode(ids ...string) func(*sight) {
 	return func(s *sight) { s.asked, s.running = true, ids }
 }
 
-func unconfirmed(s *sight) { s.debt.Ended = false }
+func unconfirmed(s *sight) { s.pending.Ended = false }
 
-func noIDs(s *sight) { s.debt.Notice.Killed = nil }
+func noIDs(s *sight) { s.pending.Notice.Killed = nil }
 
 func restarted(s *sight) {
 	s.pod.Status.ContainerStatuses[0] = runs("id-new", decided.Add(2*time.Second))
@@ -71,63 +71,63 @@ func debugged(s *sight) {
 	s.pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{runs("id-debug", after)}
 }
 
-func TestLateLook(t *testing.T) {
+func TestSight_DeterminesStanding(t *testing.T) {
 	type changes = []func(*sight)
 	for _, tc := range []struct {
-		about string
-		with  changes
-		want  standing
+		name string
+		with changes
+		want standing
 	}{
-		{"the kubelet has not noticed", nil, stands},
-		{"the kubelet has noticed", changes{containers(ended("id-p", before))}, stands},
-		{"the kubelet is about to restart it", changes{containers(waitingToRestart, ended("id-p", before))}, stands},
-		{"failed by itself, restartPolicy Never", changes{containers(ended("id-p", before)), phase(corev1.PodFailed, "", "")}, stands},
-		{"an init container ran before", changes{setup}, stands},
-		{"never started anything", changes{containers(corev1.ContainerState{})}, stands},
+		{"end not in the status", nil, stands},
+		{"end in the status", changes{containers(ended("id-p", before))}, stands},
+		{"restart pending", changes{containers(waitingToRestart, ended("id-p", before))}, stands},
+		{"failed, restartPolicy Never", changes{containers(ended("id-p", before)), phase(corev1.PodFailed, "", "")}, stands},
+		{"init container before", changes{setup}, stands},
+		{"no container started", changes{containers(corev1.ContainerState{})}, stands},
 
-		{"runs again", changes{restarted}, lapsed},
-		{"a sidecar runs again", changes{sidecar}, lapsed},
-		{"somebody debugs it", changes{debugged}, lapsed},
-		{"ran again and ended", changes{containers(ended("id-new", after))}, lapsed},
-		{"ran again, ended, waits", changes{containers(waitingToRestart, ended("id-new", after))}, lapsed},
-		{"runs again, which only the node knows", changes{onNode("id-new")}, lapsed},
-		{"half of it runs again, as the node knows", changes{onNode("id-p", "id-new")}, lapsed},
+		{"restarted", changes{restarted}, obsolete},
+		{"sidecar restarted", changes{sidecar}, obsolete},
+		{"debug container", changes{debugged}, obsolete},
+		{"restarted and ended", changes{containers(ended("id-new", after))}, obsolete},
+		{"restarted, ended, waiting", changes{containers(waitingToRestart, ended("id-new", after))}, obsolete},
+		{"restarted, known to the runtime only", changes{onNode("id-new")}, obsolete},
+		{"partly restarted, known to the runtime only", changes{onNode("id-p", "id-new")}, obsolete},
 
-		{"runs, not killed, since before", changes{func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, lapsed},
-		{"the kubelet is two containers behind", changes{onNode(), func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, stands},
-		{"ran again and ended, unreported", changes{onNode(), restarted}, lapsed},
+		{"older container, not killed", changes{func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, obsolete},
+		{"older container with an unreported end", changes{onNode(), func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, stands},
+		{"restarted and ended, unreported", changes{onNode(), restarted}, obsolete},
 
-		{"no IDs: runs since before", changes{noIDs}, stands},
-		{"no IDs: started since", changes{noIDs, restarted}, lapsed},
-		{"no IDs: started in the second of the decision", changes{noIDs, func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("x", decided) }}, lapsed},
-		{"no IDs: the node sees something run", changes{noIDs, onNode("id-p")}, lapsed},
+		{"no IDs: older container", changes{noIDs}, stands},
+		{"no IDs: started since", changes{noIDs, restarted}, obsolete},
+		{"no IDs: started in the second of the decision", changes{noIDs, func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("x", decided) }}, obsolete},
+		{"no IDs: container in the runtime", changes{noIDs, onNode("id-p")}, obsolete},
 
-		{"another UID", changes{func(s *sight) { s.pod.UID = "other" }}, lapsed},
-		{"succeeded", changes{phase(corev1.PodSucceeded, "", "")}, lapsed},
-		{"evicted by somebody else", changes{phase(corev1.PodFailed, "Evicted", "The node had condition: [DiskPressure]. ")}, lapsed},
-		{"over its deadline", changes{phase(corev1.PodFailed, "DeadlineExceeded", "")}, lapsed},
+		{"another UID", changes{func(s *sight) { s.pod.UID = "other" }}, obsolete},
+		{"succeeded", changes{phase(corev1.PodSucceeded, "", "")}, obsolete},
+		{"evicted by another program", changes{phase(corev1.PodFailed, "Evicted", "The node had condition: [DiskPressure]. ")}, obsolete},
+		{"deadline exceeded", changes{phase(corev1.PodFailed, "DeadlineExceeded", "")}, obsolete},
 
-		{"told, the answer was lost", changes{phase(corev1.PodFailed, "Evicted", evictionMessage)}, told},
-		{"told, and undone by the kubelet", changes{disruption(evictionMessage, decided.Truncate(time.Second))}, told},
-		{"told above a limit, and undone by the kubelet", changes{marked(Evicted, evictionMessage, decided.Truncate(time.Second))}, told},
-		{"a mark of an eviction before", changes{marked(Evicted, evictionMessage, before)}, stands},
-		{"asked for, not told", changes{marked(EvictionRequested, evictionMessage, decided.Truncate(time.Second))}, stands},
-		{"a disruption that is not ours", changes{disruption("preempted", decided.Truncate(time.Second))}, stands},
-		{"the same message an hour ago", changes{disruption(evictionMessage, before)}, stands},
+		{"reported, answer lost", changes{phase(corev1.PodFailed, "Evicted", evictionMessage)}, reported},
+		{"reported, overwritten", changes{disruption(evictionMessage, decided.Truncate(time.Second))}, reported},
+		{"reported above a limit, overwritten", changes{marked(Evicted, evictionMessage, decided.Truncate(time.Second))}, reported},
+		{"condition of an earlier eviction", changes{marked(Evicted, evictionMessage, before)}, stands},
+		{"requested, not reported", changes{marked(EvictionRequested, evictionMessage, decided.Truncate(time.Second))}, stands},
+		{"foreign disruption", changes{disruption("preempted", decided.Truncate(time.Second))}, stands},
+		{"same message an hour before", changes{disruption(evictionMessage, before)}, stands},
 
-		{"killed or not: nothing runs", changes{unconfirmed, onNode()}, stands},
-		{"killed or not: nobody can say", changes{unconfirmed}, stands},
-		{"killed or not: it still runs", changes{unconfirmed, onNode("id-p"), func(s *sight) { s.at = decided.Add(29 * time.Second) }}, unclear},
+		{"unconfirmed kill: nothing runs", changes{unconfirmed, onNode()}, stands},
+		{"unconfirmed kill: runtime not queried", changes{unconfirmed}, stands},
+		{"unconfirmed kill: containers still run", changes{unconfirmed, onNode("id-p"), func(s *sight) { s.at = decided.Add(29 * time.Second) }}, unclear},
 		{"never killed", changes{unconfirmed, onNode("id-p")}, nothing},
-		{"killed, and does not die", changes{onNode("containerd://id-p")}, stands},
+		{"killed, still running", changes{onNode("containerd://id-p")}, stands},
 	} {
 		n := notice("p")
-		s := &sight{debt: &PendingStatus{Notice: n, Ended: true, Status: true, Event: true}, pod: running(n), at: decided.Add(time.Minute)}
+		s := &sight{pending: &PendingStatus{Notice: n, Ended: true, Status: true, Event: true}, pod: running(n), at: decided.Add(time.Minute)}
 		for _, change := range tc.with {
 			change(s)
 		}
-		if got, why := s.judge(); got != tc.want {
-			t.Errorf("%s: %d (%s), want %d", tc.about, got, why, tc.want)
+		if got, why := s.classify(); got != tc.want {
+			t.Errorf("%s: got %d (%s), want %d", tc.name, got, why, tc.want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (m *mark) Withdraw(ctx context.Context, n Notice) error {
 }
 
 func (m *mark) patch(ctx context.Context, n *Notice, doing string, c condition) (Answer, error) {
-	err := send(ctx, m.client, n, patch{Metadata: precondition{UID: n.UID}, Status: status{Conditions: []condition{c}}})
+	err := patchPodStatus(ctx, m.client, n, patch{Metadata: precondition{UID: n.UID}, Status: status{Conditions: []condition{c}}})
 	switch answerTo(err) {
 	case done:
 		return Answer{Outcome: Asked}, nil

@@ -72,9 +72,9 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // The requests below are made without the client's own retries: it would silently wait minutes for
 // a Retry-After, while a pod is to be killed.
 
-// send patches the status subresource of the pod. It needs the verb patch on pods/status, and no
+// patchPodStatus patches the status subresource of the pod. It needs the verb patch on pods/status, and no
 // other. Returns the error of the request.
-func send(ctx context.Context, client api.Interface, n *Notice, p patch) error {
+func patchPodStatus(ctx context.Context, client api.Interface, n *Notice, p patch) error {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return err

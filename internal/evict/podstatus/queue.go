@@ -1,21 +1,17 @@
 package podstatus
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"plimsoll.dev/plimsoll/internal/backoff"
 )
 
 // Times of the queue.
 const (
-	// minDelay doubles with every failure. A random part of at most a fifth of the wait keeps the
-	// agents of a cluster from reconnecting simultaneously when the server is back. The longest
-	// wait is 30 s.
-	minDelay = 250 * time.Millisecond
-	maxDelay = 24 * time.Second
-	// lawless is the time for which a server that has just started may not know its own RBAC rules,
+	// rbacLoadTime is the time for which a server that has just started may not know its own RBAC rules,
 	// and forbids everything. Only after it a right counts as missing.
-	lawless = 10 * time.Second
+	rbacLoadTime = 10 * time.Second
 	// killTime bounds the wait for Commit or Cancel. After it, an entry is checked against the
 	// state of node and server, like an entry of a previous run.
 	killTime = 5 * time.Second
@@ -24,45 +20,40 @@ const (
 	patience = time.Hour
 )
 
-// maxDebts bounds the queue, and with it the state file: about 2 KiB per entry.
-const maxDebts = 1000
+// maxPending bounds the queue, and with it the state file: about 2 KiB per entry.
+const maxPending = 1000
 
-// backoff is the wait after a failure; it doubles each time.
-type backoff struct{ delay time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.delay = min(max(2*b.delay, minDelay), maxDelay)
-	return b.delay + rand.N(b.delay/4+1)
-}
+// requestBackoff is the delay after a failed request.
+var requestBackoff = backoff.Bounds{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 
 // entry is one pending status and the state of its report.
 type entry struct {
-	debt    PendingStatus
-	told    bool // the status was reported immediately
-	spared  bool // the pod was not killed
-	telling int  // immediate requests in progress
-	taken   bool // Run is reporting it
-	due     time.Time
-	backoff backoff
-	refused time.Time // start of the server's refusals, zero if there are none
+	pending   PendingStatus
+	reported  bool // the status was reported immediately
+	cancelled bool // the pod was not killed
+	reporting int  // immediate requests in progress
+	taken     bool // Run is reporting it
+	due       time.Time
+	fails     int       // successive
+	refused   time.Time // start of the server's refusals, zero if there are none
 }
 
 // over reports whether the entry can be removed: all is reported, or no status was reported of a
 // pod that was not killed.
 func (e *entry) over() bool {
-	return !e.debt.Status && !e.debt.Event || e.spared && e.telling == 0 && !e.told
+	return !e.pending.Status && !e.pending.Event || e.cancelled && e.reporting == 0 && !e.reported
 }
 
 // queue contains the pending statuses in the order of their arrival. It does not read the clock.
 type queue struct {
 	entries []*entry
 	quiet   time.Time // no requests before this time
-	backoff backoff   // for the server as a whole
+	fails   int       // successive, of the server as a whole
 }
 
 func (l *queue) find(id identity) *entry {
 	for _, e := range l.entries {
-		if e.debt.Notice.identity() == id {
+		if e.pending.Notice.identity() == id {
 			return e
 		}
 	}
@@ -72,7 +63,7 @@ func (l *queue) find(id identity) *entry {
 // latest returns the newest entry of a pod.
 func (l *queue) latest(uid string) *entry {
 	for _, e := range slices.Backward(l.entries) {
-		if e.debt.Notice.UID == uid {
+		if e.pending.Notice.UID == uid {
 			return e
 		}
 	}
@@ -80,21 +71,21 @@ func (l *queue) latest(uid string) *entry {
 }
 
 // add appends an entry. It returns the entries that become obsolete: statuses of the same pod,
-// which has run again, and the oldest entries above maxDebts. If the same containers are to be
+// which has run again, and the oldest entries above maxPending. If the same containers are to be
 // killed once more, an earlier unconfirmed kill did not happen.
 func (l *queue) add(e *entry) (superseded, dropped []*entry) {
 	for _, older := range l.entries {
-		if e.debt.Status && older.debt.Status && older.debt.Notice.UID == e.debt.Notice.UID {
-			older.debt.Status = false
-			if !older.debt.Ended && slices.ContainsFunc(e.debt.Notice.Killed, older.debt.Notice.killed) {
-				older.debt.Event = false
+		if e.pending.Status && older.pending.Status && older.pending.Notice.UID == e.pending.Notice.UID {
+			older.pending.Status = false
+			if !older.pending.Ended && slices.ContainsFunc(e.pending.Notice.Killed, older.pending.Notice.killed) {
+				older.pending.Event = false
 			}
 			superseded = append(superseded, older)
 		}
 	}
 	l.entries = append(l.entries, e)
 	l.forget()
-	for len(l.entries) > maxDebts {
+	for len(l.entries) > maxPending {
 		dropped = append(dropped, l.entries[0])
 		l.entries = slices.Delete(l.entries, 0, 1)
 	}
@@ -113,7 +104,7 @@ func (l *queue) remove(e *entry) {
 func (l *queue) next(now time.Time) (*entry, time.Duration) {
 	var first *entry
 	for _, e := range l.entries {
-		if e.telling == 0 && (first == nil || e.due.Before(first.due)) {
+		if e.reporting == 0 && (first == nil || e.due.Before(first.due)) {
 			first = e
 		}
 	}
@@ -126,8 +117,8 @@ func (l *queue) next(now time.Time) (*entry, time.Duration) {
 	return first, 0
 }
 
-// heard resets the backoff after an answer of the server.
-func (l *queue) heard() { l.quiet, l.backoff = time.Time{}, backoff{} }
+// answered resets the backoff after an answer of the server.
+func (l *queue) answered() { l.quiet, l.fails = time.Time{}, 0 }
 
 // rest pauses requests for as long as the server asks for.
 func (l *queue) rest(until time.Time) {
@@ -136,11 +127,12 @@ func (l *queue) rest(until time.Time) {
 	}
 }
 
-// unheard pauses requests for the backoff, and at least for as long as the server asks for. The
+// unanswered pauses requests for the backoff, and at least for as long as the server asks for. The
 // entry moves to the end of the queue, so that a request without an answer does not block the
 // others.
-func (l *queue) unheard(e *entry, now time.Time, asked time.Duration) {
-	l.rest(now.Add(max(l.backoff.next(), asked)))
+func (l *queue) unanswered(e *entry, now time.Time, asked time.Duration) {
+	l.fails++
+	l.rest(now.Add(max(requestBackoff.Jittered(l.fails), asked)))
 	e.due = now
 }
 
@@ -150,7 +142,8 @@ func (l *queue) delayed(e *entry, now time.Time, asked time.Duration) (end bool)
 	if e.refused.IsZero() {
 		e.refused = now
 	}
-	if due := now.Add(max(e.backoff.next(), asked)); due.After(e.due) {
+	e.fails++
+	if due := now.Add(max(requestBackoff.Jittered(e.fails), asked)); due.After(e.due) {
 		e.due = due
 	}
 	return now.Sub(e.refused) >= patience
@@ -159,9 +152,9 @@ func (l *queue) delayed(e *entry, now time.Time, asked time.Duration) (end bool)
 // outstanding returns the pending statuses, oldest first. Their notices are shared: an enqueued
 // notice is never modified.
 func (l *queue) outstanding() []PendingStatus {
-	debts := make([]PendingStatus, len(l.entries))
+	list := make([]PendingStatus, len(l.entries))
 	for i, e := range l.entries {
-		debts[i] = e.debt
+		list[i] = e.pending
 	}
-	return debts
+	return list
 }

@@ -47,10 +47,10 @@ func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid stri
 // repair enqueues the repair of one pod, unless one is enqueued for that version. The lock is held.
 func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	r := t.repairs[n.UID]
-	if r.version == version || len(t.ledger.entries) >= maxDebts {
+	if r.version == version || len(t.queue.entries) >= maxPending {
 		return
 	}
-	if e := t.ledger.latest(n.UID); e != nil && e.debt.Status {
+	if e := t.queue.latest(n.UID); e != nil && e.pending.Status {
 		return // a pending status reads the pod as it is then
 	}
 	due := now
@@ -63,7 +63,7 @@ func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	if c, known := t.unconfirmed[n.UID]; known {
 		n = c.notice // it contains the IDs of the killed containers
 	}
-	t.ledger.entries = append(t.ledger.entries, &entry{debt: PendingStatus{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
+	t.queue.entries = append(t.queue.entries, &entry{pending: PendingStatus{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
 	t.changed()
 }
 
@@ -82,7 +82,7 @@ func lostReason(pod *corev1.Pod, killed []string, now time.Time) (n Notice, lost
 			continue
 		}
 		n = Notice{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: c.Message, Decided: c.LastTransitionTime.Time, Killed: killed}
-		return n, !(&sight{debt: &PendingStatus{Notice: n, Repair: true}, pod: pod, asked: true, at: now}).startedSince()
+		return n, !(&sight{pending: &PendingStatus{Notice: n, Repair: true}, pod: pod, asked: true, at: now}).startedSince()
 	}
 	return n, false
 }

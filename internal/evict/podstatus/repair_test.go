@@ -26,10 +26,10 @@ func failed(n Notice, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// podsChanged passes the pods to the Reporter as the node's informer has them.
-func (w *world) podsChanged() {
-	pod := w.pod("p")
-	w.Repair(func(yield func(*corev1.Pod) bool) {
+// podsChanged passes the pods to the Reporter like the node's informer.
+func (h *harness) podsChanged() {
+	pod := h.pod("p")
+	h.Repair(func(yield func(*corev1.Pod) bool) {
 		if pod != nil {
 			yield(pod)
 		}
@@ -37,74 +37,74 @@ func (w *world) podsChanged() {
 }
 
 // overwrite is a kubelet that repeats its status.
-func (w *world) overwrite(pod *corev1.Pod) { w.with(func() { w.put(pod.DeepCopy()) }) }
+func (h *harness) overwrite(pod *corev1.Pod) { h.with(func() { h.put(pod.DeepCopy()) }) }
 
 // The agent that evicted the pod has ended: its successor has only the condition.
-func TestRepair_AfterRestart(t *testing.T) {
+func TestRepair_RestoresReasonAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		h, n := newHarness(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
-		w.put(failed(n))
-		before := w.pod("p").Status.Conditions
-		defer w.run(nil)()
-		w.podsChanged()
+		h.put(failed(n))
+		before := h.pod("p").Status.Conditions
+		defer h.run(nil)()
+		h.podsChanged()
 		wait(t, time.Second)
-		got := w.pod("p").Status
+		got := h.pod("p").Status
 		if got.Phase != corev1.PodFailed || got.Reason != ReasonEvicted || got.Message != n.Message || !slices.Equal(got.Conditions, before) {
-			t.Errorf("%+v", got)
+			t.Errorf("got status %+v", got)
 		}
-		w.podsChanged() // the status is correct
+		h.podsChanged() // the status is correct
 		wait(t, time.Hour)
-		if statuses, events := w.counts(); statuses != 1 || events != 0 || w.Debts() != 0 {
-			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+		if statuses, events := h.counts(); statuses != 1 || events != 0 || h.PendingCount() != 0 {
+			t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 		}
 	})
 }
 
 // Right after the kill the runtime may still report the killed containers as running.
-func TestRepair_WhileKilledContainersEnd(t *testing.T) {
+func TestRepair_WorksWhileKilledContainersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := takenBack(t, Options{Running: node("id-p")}, runs("id-p", time.Now().Add(-time.Hour)))
-		w.put(failed(n))
-		defer w.run(nil)()
-		w.podsChanged()
+		h, n := overwritten(t, Options{Running: node("id-p")}, runs("id-p", time.Now().Add(-time.Hour)))
+		h.put(failed(n))
+		defer h.run(nil)()
+		h.podsChanged()
 		wait(t, time.Second)
-		if got := w.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
-			t.Errorf("%+v", got)
+		if got := h.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
+			t.Errorf("got status %+v", got)
 		}
-		if statuses, events := w.counts(); statuses != 2 || events != 1 || w.Debts() != 0 {
-			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+		if statuses, events := h.counts(); statuses != 2 || events != 1 || h.PendingCount() != 0 {
+			t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 		}
 	})
 }
 
-func TestRepair_Not(t *testing.T) {
-	for about, tc := range map[string]struct {
+func TestRepair_IgnoresOtherPods(t *testing.T) {
+	for name, tc := range map[string]struct {
 		runs   []string
 		change func(*corev1.Pod)
 	}{
-		"a pod that runs":                {nil, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
-		"a pod with a reason of another": {nil, func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }},
-		"a pod that another evicted":     {nil, func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = ReasonEvicted, "m" }},
-		"a pod without the mark":         {nil, func(p *corev1.Pod) { p.Status.Conditions = nil }},
-		"a mark that is False":           {nil, func(p *corev1.Pod) { p.Status.Conditions[len(p.Status.Conditions)-1].Status = corev1.ConditionFalse }},
-		"a pod that ran again": {nil, func(p *corev1.Pod) {
+		"running pod":                {nil, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
+		"foreign reason":             {nil, func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }},
+		"evicted by another program": {nil, func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = ReasonEvicted, "m" }},
+		"no condition":               {nil, func(p *corev1.Pod) { p.Status.Conditions = nil }},
+		"condition False":            {nil, func(p *corev1.Pod) { p.Status.Conditions[len(p.Status.Conditions)-1].Status = corev1.ConditionFalse }},
+		"restarted and ended": {nil, func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = ended("id-new", time.Now())
 		}},
-		"a pod that runs again, by the runtime": {[]string{"id-new"}, func(*corev1.Pod) {}},
+		"restarted, by the runtime": {[]string{"id-new"}, func(*corev1.Pod) {}},
 	} {
-		t.Run(about, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := newWorld(t, Options{Running: node(tc.runs...)}), notice("p")
+				h, n := newHarness(t, Options{Running: node(tc.runs...)}), notice("p")
 				n.Decided = time.Now().Add(-time.Hour)
-				w.put(failed(n, tc.change))
-				defer w.run(nil)()
+				h.put(failed(n, tc.change))
+				defer h.run(nil)()
 				for range 3 {
-					w.podsChanged()
+					h.podsChanged()
 					wait(t, time.Hour)
 				}
-				if statuses, events := w.counts(); statuses != 0 || events != 0 || w.Debts() != 0 {
-					t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+				if statuses, events := h.counts(); statuses != 0 || events != 0 || h.PendingCount() != 0 {
+					t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 				}
 			})
 		})
@@ -114,121 +114,121 @@ func TestRepair_Not(t *testing.T) {
 // A kubelet that repeats its status every 10 s costs a dozen repairs a day. The first is immediate.
 func TestRepair_BacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		h, n := newHarness(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
 		lost := failed(n)
-		w.put(lost)
-		defer w.run(nil)()
+		h.put(lost)
+		defer h.run(nil)()
 		for range 24 * 360 {
-			w.overwrite(lost)
-			w.podsChanged()
+			h.overwrite(lost)
+			h.podsChanged()
 			wait(t, time.Millisecond)
-			w.podsChanged() // no second one for one change
+			h.podsChanged() // one repair for one change
 			wait(t, 10*time.Second)
 		}
-		if statuses, _ := w.counts(); statuses < 12 || statuses > 40 {
-			t.Errorf("%d repairs in a day", statuses)
+		if statuses, _ := h.counts(); statuses < 12 || statuses > 40 {
+			t.Errorf("got %d repairs in a day, want 12 to 40", statuses)
 		}
-		w.with(func() { delete(w.pods, "shop/p") })
-		w.podsChanged()
-		if len(w.repairs) != 0 {
-			t.Errorf("repairs of pods that are gone: %v", w.repairs)
+		h.with(func() { delete(h.pods, "shop/p") })
+		h.podsChanged()
+		if len(h.repairs) != 0 {
+			t.Errorf("got repairs of gone pods %v, want none", h.repairs)
 		}
 	})
 }
 
 // The pod has begun to run between the check and the repair.
-func TestRepair_OvertakenByTheKubelet(t *testing.T) {
+func TestRepair_SkipsPodThatRunsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		h, n := newHarness(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
-		w.put(failed(n))
-		w.podsChanged()
-		w.overwrite(failed(n, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }))
-		defer w.run(nil)()
+		h.put(failed(n))
+		h.podsChanged()
+		h.overwrite(failed(n, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }))
+		defer h.run(nil)()
 		wait(t, time.Minute)
-		if statuses, _ := w.counts(); statuses != 0 || w.Debts() != 0 || w.pod("p").Status.Phase != corev1.PodRunning {
-			t.Errorf("%d statuses, %d debts, %+v", statuses, w.Debts(), w.pod("p").Status)
+		if statuses, _ := h.counts(); statuses != 0 || h.PendingCount() != 0 || h.pod("p").Status.Phase != corev1.PodRunning {
+			t.Errorf("got %d statuses, %d pending, %+v", statuses, h.PendingCount(), h.pod("p").Status)
 		}
 	})
 }
 
 // The pods in the node's informer lack the beginning of a long message.
-func TestRepair_RestoresTheWholeMessage(t *testing.T) {
+func TestRepair_RestoresFullMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		h, n := newHarness(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
 		n.Message = strings.Repeat("Container c was using 2Gi, request is 1Gi, has larger consumption of memory. ", 100)
-		w.put(failed(n))
-		defer w.run(nil)()
-		shown := w.pod("p")
+		h.put(failed(n))
+		defer h.run(nil)()
+		shown := h.pod("p")
 		for i := range shown.Status.Conditions {
 			c := &shown.Status.Conditions[i]
 			c.Message = c.Message[max(0, len(c.Message)-4096):]
 		}
-		w.Repair(func(yield func(*corev1.Pod) bool) { yield(shown) }, func(string) bool { return true })
+		h.Repair(func(yield func(*corev1.Pod) bool) { yield(shown) }, func(string) bool { return true })
 		wait(t, time.Second)
-		if got := w.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
-			t.Errorf("reason %q, %d bytes of a message of %d", got.Reason, len(got.Message), len(n.Message))
+		if got := h.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
+			t.Errorf("got reason %q and %d bytes of the message, want %d", got.Reason, len(got.Message), len(n.Message))
 		}
-		if statuses, _ := w.counts(); statuses != 1 || w.Debts() != 0 {
-			t.Errorf("%d statuses, %d debts", statuses, w.Debts())
+		if statuses, _ := h.counts(); statuses != 1 || h.PendingCount() != 0 {
+			t.Errorf("got %d statuses, %d pending", statuses, h.PendingCount())
 		}
 	})
 }
 
 // The condition of a later eviction does not belong to the repair.
-func TestRepair_OvertakenByAnotherEviction(t *testing.T) {
+func TestRepair_SkipsPodEvictedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		h, n := newHarness(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
-		w.put(failed(n))
-		w.podsChanged()
+		h.put(failed(n))
+		h.podsChanged()
 		later := n
 		later.Decided = n.Decided.Add(time.Minute)
-		w.overwrite(failed(later))
-		defer w.run(nil)()
+		h.overwrite(failed(later))
+		defer h.run(nil)()
 		wait(t, time.Minute)
-		if statuses, _ := w.counts(); statuses != 0 || w.Debts() != 0 {
-			t.Errorf("%d statuses, %d debts", statuses, w.Debts())
+		if statuses, _ := h.counts(); statuses != 0 || h.PendingCount() != 0 {
+			t.Errorf("got %d statuses, %d pending", statuses, h.PendingCount())
 		}
-		w.podsChanged()
+		h.podsChanged()
 		wait(t, time.Minute)
-		if got := w.pod("p").Status; got.Reason != ReasonEvicted {
-			t.Errorf("the later one is not repaired: %+v", got)
+		if got := h.pod("p").Status; got.Reason != ReasonEvicted {
+			t.Errorf("got status %+v, want the later eviction repaired", got)
 		}
 	})
 }
 
 // The API stores the start of a container, and the decision in the condition, in whole seconds.
-func TestRepair_OfAContainerThatStartedRightBeforeTheDecision(t *testing.T) {
-	for about, tc := range map[string]struct {
-		told    bool // recently reported, so that the killed containers are known
-		started time.Duration
-		repairs bool
+func TestRepair_ComparesStartsInWholeSeconds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reported bool // recently reported, so that the killed containers are known
+		started  time.Duration
+		repairs  bool
 	}{
-		"killed, started in that second":         {true, 0, true},
-		"killed, started before the kill":        {true, time.Second, true},
-		"not known, started in that second":      {false, 0, true},
-		"not known, started in the second after": {false, time.Second, false},
+		"killed, started in that second":       {true, 0, true},
+		"killed, started before the kill":      {true, time.Second, true},
+		"unknown, started in that second":      {false, 0, true},
+		"unknown, started in the second after": {false, time.Second, false},
 	} {
-		t.Run(about, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := takenBack(t, Options{Running: node()}, runs("id-p", time.Now()))
-				if !tc.told {
-					w = newWorld(t, Options{Running: node()})
+				h, n := overwritten(t, Options{Running: node()}, runs("id-p", time.Now()))
+				if !tc.reported {
+					h = newHarness(t, Options{Running: node()})
 				}
-				w.put(failed(n, func(p *corev1.Pod) {
+				h.put(failed(n, func(p *corev1.Pod) {
 					p.Status.ContainerStatuses[0].State = ended("id-p", n.Decided.Add(tc.started))
 				}))
-				defer w.run(nil)()
-				w.podsChanged()
+				defer h.run(nil)()
+				h.podsChanged()
 				wait(t, time.Minute)
-				if got := w.pod("p").Status; (got.Reason == ReasonEvicted && got.Message == n.Message) != tc.repairs {
-					t.Errorf("%+v", got)
+				if got := h.pod("p").Status; (got.Reason == ReasonEvicted && got.Message == n.Message) != tc.repairs {
+					t.Errorf("got status %+v", got)
 				}
-				if w.Debts() != 0 {
-					t.Errorf("%d debts", w.Debts())
+				if h.PendingCount() != 0 {
+					t.Errorf("got %d pending statuses", h.PendingCount())
 				}
 			})
 		})

@@ -29,10 +29,10 @@ type Reporter struct {
 
 	wake chan struct{}
 
-	mu     sync.Mutex
-	ledger queue
-	// complained contains the missing rights that were logged.
-	complained map[string]bool
+	mu    sync.Mutex
+	queue queue
+	// loggedRights contains the missing rights that were logged.
+	loggedRights map[string]bool
 	// unconfirmed are recently reported statuses, by the pod's UID.
 	unconfirmed map[string]confirmation
 	// repairs are the repairs of pods without their reason, by the pod's UID.
@@ -45,36 +45,36 @@ type Reporter struct {
 func New(client api.Interface, node string, log *slog.Logger, store func([]PendingStatus), options Options) *Reporter {
 	return &Reporter{
 		client: client, node: node, log: log, store: store, options: options,
-		wake:       make(chan struct{}, 1),
-		complained: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{},
+		wake:         make(chan struct{}, 1),
+		loggedRights: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{},
 	}
 }
 
 // Enqueue stores the status and the event of a pod before its kill, and passes them to the store.
 // It sends nothing: Evicted does, and Run once Commit or Cancel was called, or 5 s have passed.
 func (t *Reporter) Enqueue(n Notice) {
-	t.enter(&entry{debt: PendingStatus{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
+	t.enter(&entry{pending: PendingStatus{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
 }
 
 // Announce enqueues only the event, for a pod deleted by the API server after a soft eviction was
 // accepted.
 func (t *Reporter) Announce(n Notice) {
-	t.enter(&entry{debt: PendingStatus{Notice: n, Ended: true, Event: true}})
+	t.enter(&entry{pending: PendingStatus{Notice: n, Ended: true, Event: true}})
 }
 
 func (t *Reporter) enter(e *entry) {
-	e.debt = e.debt.clone()
+	e.pending = e.pending.clone()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !e.debt.Notice.complete() || t.ledger.find(e.debt.Notice.identity()) != nil {
+	if !e.pending.Notice.complete() || t.queue.find(e.pending.Notice.identity()) != nil {
 		return
 	}
-	superseded, dropped := t.ledger.add(e)
+	superseded, dropped := t.queue.add(e)
 	for _, s := range superseded {
-		t.log.Info("Dropping a pod status update: the pod was evicted again", about(&s.debt)...)
+		t.log.Info("Dropping a pod status update: the pod was evicted again", about(&s.pending)...)
 	}
 	for _, d := range dropped {
-		t.log.Error("Dropping the oldest pod status update: too many are pending", about(&d.debt)...)
+		t.log.Error("Dropping the oldest pod status update: too many are pending", about(&d.pending)...)
 	}
 	t.changed()
 }
@@ -82,8 +82,8 @@ func (t *Reporter) enter(e *entry) {
 // changed removes completed entries, passes the others to the store, and wakes Run. The lock is
 // held, so that the store receives the states in their order.
 func (t *Reporter) changed() {
-	t.ledger.forget()
-	t.store(t.ledger.outstanding())
+	t.queue.forget()
+	t.store(t.queue.outstanding())
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (t *Reporter) changed() {
 func (t *Reporter) Commit(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.over(uid, func(e *entry) { e.debt.Ended = true })
+	t.over(uid, func(e *entry) { e.pending.Ended = true })
 }
 
 // Cancel records that the pod was not killed: the entry is dropped unless the status was reported.
@@ -105,12 +105,12 @@ func (t *Reporter) Cancel(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.unconfirmed, uid)
-	t.over(uid, func(e *entry) { e.spared = true })
+	t.over(uid, func(e *entry) { e.cancelled = true })
 }
 
 // over records the end of a kill. The lock is held.
 func (t *Reporter) over(uid string, note func(*entry)) {
-	if e := t.ledger.latest(uid); e != nil && !e.debt.Ended && !e.spared {
+	if e := t.queue.latest(uid); e != nil && !e.pending.Ended && !e.cancelled {
 		note(e)
 		e.due = time.Now()
 		t.changed()
@@ -126,15 +126,15 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 	if e == nil || err != nil {
 		return err
 	}
-	owed := &e.debt.Notice // not n: a late report must equal this one
-	err = send(ctx, t.client, owed, evicted(owed, ""))
+	enqueued := &e.pending.Notice // not n: a late report must equal this one
+	err = patchPodStatus(ctx, t.client, enqueued, evicted(enqueued, ""))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.telling--
+	e.reporting--
 	switch a := answerTo(err); a {
 	case done, gone:
-		t.ledger.heard()
-		e.debt.Status, e.told = false, a == done
+		t.queue.answered()
+		e.pending.Status, e.reported = false, a == done
 		if a == done {
 			t.confirm(e)
 		}
@@ -142,11 +142,11 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 			err = fmt.Errorf("%w: %w", ErrGone, err)
 		}
 	case absent:
-		t.ledger.rest(time.Now().Add(retryAfter(err)))
+		t.queue.rest(time.Now().Add(retryAfter(err)))
 	}
 	t.changed()
 	if err != nil {
-		return fmt.Errorf("tell the status of pod %s: %w", n.Pod(), err)
+		return fmt.Errorf("report the status of pod %s: %w", n.Pod(), err)
 	}
 	return nil
 }
@@ -155,31 +155,31 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 func (t *Reporter) begin(n *Notice) (*entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch e := t.ledger.find(n.identity()); {
+	switch e := t.queue.find(n.identity()); {
 	case e == nil:
-		return nil, fmt.Errorf("tell the status of pod %s: it is not owed (any more)", n.Pod())
-	case !e.debt.Status:
+		return nil, fmt.Errorf("report the status of pod %s: it is not pending", n.Pod())
+	case !e.pending.Status:
 		return nil, nil
-	case e.debt.Ended || e.taken:
-		return nil, fmt.Errorf("tell the status of pod %s: the kill is over, it is told with the other debts", n.Pod())
+	case e.pending.Ended || e.taken:
+		return nil, fmt.Errorf("report the status of pod %s: the kill is over; it is reported with the other pending statuses", n.Pod())
 	default:
-		e.telling++
+		e.reporting++
 		return e, nil
 	}
 }
 
-// Debts returns the number of evictions that are not completely reported.
-func (t *Reporter) Debts() int {
+// PendingCount returns the number of evictions that are not completely reported.
+func (t *Reporter) PendingCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.ledger.entries)
+	return len(t.queue.entries)
 }
 
 // Outstanding returns the pending statuses, oldest first. They must not be modified.
 func (t *Reporter) Outstanding() []PendingStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ledger.outstanding()
+	return t.queue.outstanding()
 }
 
 // Rights, as they are logged.
@@ -189,10 +189,10 @@ const (
 	createEvents = "create events"
 )
 
-// complain logs once that a right is missing. The lock is held.
-func (t *Reporter) complain(right string, err error) {
-	if !t.complained[right] {
-		t.complained[right] = true
+// logMissingRight logs once that a right is missing. The lock is held.
+func (t *Reporter) logMissingRight(right string, err error) {
+	if !t.loggedRights[right] {
+		t.loggedRights[right] = true
 		t.log.Error("The API server refuses pod status updates: apply the rules in deploy/rbac to the agent's service account",
 			"right", right, "node", t.node, "error", err)
 	}

@@ -15,16 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestFormOfTheStatus(t *testing.T) {
+func TestPatch_HasKubeletFormat(t *testing.T) {
 	with := notice("p")
 	without := with
 	without.DisruptionTarget, without.Cause = false, "emptyDir"
 	for _, tc := range []struct {
-		about, version string
-		n              Notice
-		want           string
+		name, version string
+		n             Notice
+		want          string
 	}{
-		{"at once", "", with, `{"metadata":{"uid":"0a0b0c0d-p"},"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `",` +
+		{"immediate", "", with, `{"metadata":{"uid":"0a0b0c0d-p"},"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `",` +
 			`"conditions":[{"type":"plimsoll.dev/Evicted","status":"True","reason":"MemoryPressure","message":"` + evictionMessage + `",` +
 			`"lastTransitionTime":"2026-07-01T12:00:00Z","observedGeneration":3},` +
 			`{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet","message":"` + evictionMessage + `",` +
@@ -36,12 +36,12 @@ func TestFormOfTheStatus(t *testing.T) {
 	} {
 		got, err := json.Marshal(evicted(&tc.n, tc.version))
 		if err != nil || string(got) != tc.want {
-			t.Errorf("%s: %v\ngot  %s\nwant %s", tc.about, err, got, tc.want)
+			t.Errorf("%s: %v\ngot  %s\nwant %s", tc.name, err, got, tc.want)
 		}
 	}
 }
 
-func TestFormOfTheEvent(t *testing.T) {
+func TestEvent_HasKubeletFormat(t *testing.T) {
 	n := notice("p")
 	e := event(&n, "node-1")
 	want := &corev1.Event{
@@ -56,16 +56,16 @@ func TestFormOfTheEvent(t *testing.T) {
 	}
 }
 
-func TestPromptStatus(t *testing.T) {
+func TestEvicted_ReportsWithOnePatch(t *testing.T) {
 	gone := apierrors.NewNotFound(corev1.Resource("pods"), "p")
 	for _, tc := range []struct {
-		about string
-		fault fault
-		fails bool
-		gone  bool
-		owed  bool // the status is pending, afterwards
+		name    string
+		fault   fault
+		fails   bool
+		gone    bool
+		pending bool // the status is pending, afterwards
 	}{
-		{"told", nil, false, false, false},
+		{"success", nil, false, false, false},
 		{"no such pod", answering(gone), true, true, false},
 		{"another pod of this name", answering(wrongUID("p")), true, true, false},
 		{"a load balancer without a server", balancer, true, false, true},
@@ -78,77 +78,77 @@ func TestPromptStatus(t *testing.T) {
 		{"no answer", hang, true, false, true},
 		{"the answer is lost", lost, true, false, true},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := newWorld(t, Options{}), notice("p")
-				w.put(running(n))
-				w.Enqueue(n)
-				w.broken(tc.fault)
+				h, n := newHarness(t, Options{}), notice("p")
+				h.put(running(n))
+				h.Enqueue(n)
+				h.broken(tc.fault)
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
 				begun := time.Now()
-				err := w.Evicted(ctx, n)
-				most := time.Duration(0) // the wait ends with the answer, regardless of its Retry-After
-				if tc.about == "no answer" {
-					most = 300 * time.Millisecond
+				err := h.Evicted(ctx, n)
+				limit := time.Duration(0) // the wait ends with the answer, regardless of its Retry-After
+				if tc.name == "no answer" {
+					limit = 300 * time.Millisecond
 				}
-				if took := time.Since(begun); took > most {
-					t.Errorf("took %v, at most %v", took, most)
+				if took := time.Since(begun); took > limit {
+					t.Errorf("got a duration of %v, want at most %v", took, limit)
 				}
 				if (err != nil) != tc.fails || errors.Is(err, ErrGone) != tc.gone {
-					t.Errorf("error %v", err)
+					t.Errorf("got error %v", err)
 				}
-				if len(w.saved) != 1 || w.saved[0].Status != tc.owed || !w.saved[0].Event {
-					t.Errorf("the store has %+v", w.saved)
+				if len(h.saved) != 1 || h.saved[0].Status != tc.pending || !h.saved[0].Event {
+					t.Errorf("got stored %+v", h.saved)
 				}
-				if got := w.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
-					t.Errorf("requests %q: one patch is all there are rights for", got)
+				if got := h.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
+					t.Errorf("got requests %q, want one patch", got)
 				}
 			})
 		})
 	}
 }
 
-func TestOtherConditionsStay(t *testing.T) {
-	w, n := newWorld(t, Options{}), notice("p")
-	w.put(running(n))
-	w.Enqueue(n)
-	if err := w.Evicted(t.Context(), n); err != nil {
+func TestEvicted_PreservesOtherConditions(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
+	h.put(running(n))
+	h.Enqueue(n)
+	if err := h.Evicted(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	pod := w.pod("p")
+	pod := h.pod("p")
 	if pod.Status.Phase != corev1.PodFailed || len(pod.Status.Conditions) != 3 || len(pod.Status.ContainerStatuses) != 1 {
-		t.Errorf("status %+v", pod.Status)
+		t.Errorf("got status %+v", pod.Status)
 	}
 }
 
-func TestAPodThatWasSpared(t *testing.T) {
+func TestCancel_KeepsOnlyEventOfReportedStatus(t *testing.T) {
 	for _, tc := range []struct {
-		about  string
-		fault  fault
-		told   bool
-		events int
+		name     string
+		fault    fault
+		reported bool
+		events   int
 	}{
-		{"before it was told", nil, false, 0},
-		{"after it was told, the event explains it", nil, true, 1},
-		{"after the server could not be told", refusedConnection, true, 0},
-		{"because it was gone already", answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), true, 0},
+		{"before the report", nil, false, 0},
+		{"after the report, event remains", nil, true, 1},
+		{"after a failed report", refusedConnection, true, 0},
+		{"pod gone", answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), true, 0},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, n := newWorld(t, Options{}), notice("p")
-				w.put(running(n))
-				defer w.run(nil)()
-				w.Enqueue(n)
-				if tc.told {
-					w.broken(tc.fault)
-					_ = w.Evicted(t.Context(), n)
-					w.broken(nil)
+				h, n := newHarness(t, Options{}), notice("p")
+				h.put(running(n))
+				defer h.run(nil)()
+				h.Enqueue(n)
+				if tc.reported {
+					h.broken(tc.fault)
+					_ = h.Evicted(t.Context(), n)
+					h.broken(nil)
 				}
-				w.Cancel(n.UID)
+				h.Cancel(n.UID)
 				wait(t, time.Minute)
-				if _, events := w.counts(); events != tc.events || w.Debts() != 0 {
-					t.Errorf("%d events, %d debts", events, w.Debts())
+				if _, events := h.counts(); events != tc.events || h.PendingCount() != 0 {
+					t.Errorf("got %d events, %d pending", events, h.PendingCount())
 				}
 			})
 		})
@@ -162,58 +162,58 @@ func wait(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
-func TestOweAndAskOnce(t *testing.T) {
-	w, n := newWorld(t, Options{}), notice("p")
-	w.put(running(n))
-	if err := w.Evicted(t.Context(), n); err == nil {
-		t.Error("a status that nobody owes was told")
+func TestReporter_EnqueuesAndReportsOnce(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
+	h.put(running(n))
+	if err := h.Evicted(t.Context(), n); err == nil {
+		t.Error("a status that was not enqueued was reported")
 	}
-	w.Enqueue(n)
-	w.Enqueue(n)
-	w.Enqueue(Notice{Name: "nobody"})
-	if w.Debts() != 1 || len(w.saved) != 1 {
-		t.Fatalf("%d debts, the store has %+v", w.Debts(), w.saved)
+	h.Enqueue(n)
+	h.Enqueue(n)
+	h.Enqueue(Notice{Name: "incomplete"})
+	if h.PendingCount() != 1 || len(h.saved) != 1 {
+		t.Fatalf("got %d pending, stored %+v, want 1 and 1", h.PendingCount(), h.saved)
 	}
 	for range 2 {
-		if err := w.Evicted(t.Context(), n); err != nil {
+		if err := h.Evicted(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if statuses, _ := w.counts(); statuses != 1 {
-		t.Errorf("told %d times", statuses)
+	if statuses, _ := h.counts(); statuses != 1 {
+		t.Errorf("got %d reports, want 1", statuses)
 	}
-	w.Commit(n.UID)
+	h.Commit(n.UID)
 	later := n
 	later.Decided = decided.Add(time.Minute)
-	w.Enqueue(later)
-	w.Commit(n.UID)
-	if err := w.Evicted(t.Context(), later); err == nil {
-		t.Error("a prompt status after the kill was sent without a look")
+	h.Enqueue(later)
+	h.Commit(n.UID)
+	if err := h.Evicted(t.Context(), later); err == nil {
+		t.Error("an immediate status was sent after the kill")
 	}
 }
 
-func TestALedgerHasAnEnd(t *testing.T) {
-	w := newWorld(t, Options{})
-	for i := range maxDebts + 1 {
+func TestQueue_IsBounded(t *testing.T) {
+	h := newHarness(t, Options{})
+	for i := range maxPending + 1 {
 		n := notice("p")
 		n.Decided, n.Killed = decided.Add(time.Duration(i)*time.Second), nil
-		w.Enqueue(n)
+		h.Enqueue(n)
 	}
-	debts := w.Outstanding()
-	if len(debts) != maxDebts || !debts[0].Notice.Decided.Equal(decided.Add(time.Second)) {
-		t.Errorf("%d debts, the first decided at %s", len(debts), debts[0].Notice.Decided)
+	left := h.Outstanding()
+	if len(left) != maxPending || !left[0].Notice.Decided.Equal(decided.Add(time.Second)) {
+		t.Errorf("got %d pending, the first decided at %s", len(left), left[0].Notice.Decided)
 	}
-	if w.lines.Count("too many are pending") != 1 {
-		t.Error("what was given up is not in the log")
+	if h.lines.Count("too many are pending") != 1 {
+		t.Error("the dropped status is not in the log")
 	}
-	for i, d := range debts {
-		if d.Status != (i == len(debts)-1) {
-			t.Fatalf("debt %d: status owed %v; only the newest of a pod is", i, d.Status)
+	for i, d := range left {
+		if d.Status != (i == len(left)-1) {
+			t.Fatalf("entry %d: got status pending %v, want it only for the newest of a pod", i, d.Status)
 		}
 	}
 }
 
-func TestNamesOfEvents(t *testing.T) {
+func TestEventName_IdentifiesEviction(t *testing.T) {
 	n := notice("p")
 	name := eventName(&n)
 	file, err := json.Marshal(n)
@@ -225,12 +225,12 @@ func TestNamesOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := eventName(&again); got != name {
-		t.Errorf("%q before, %q after the state file", name, got)
+		t.Errorf("got %q before and %q after the state file", name, got)
 	}
 	later, other := n, n
 	later.Decided = decided.Add(1)
 	other.UID += "0"
 	if eventName(&later) == name || eventName(&other) == name {
-		t.Error("two evictions have one event")
+		t.Error("two evictions have the same event name")
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// server behaves like an API server for the few requests of this package. It has no socket, so that
+// server implements an API server for the few requests of this package. It has no socket, so that
 // it works in virtual time. cluster_test.go shows the behaviour of a real one.
 type server struct {
 	mu      sync.Mutex
@@ -246,7 +246,7 @@ var (
 		serve()
 		return nil, errors.New("read tcp 192.0.2.1:6443: connection reset by peer")
 	}
-	// balancer answers for an absent server, as a load balancer does.
+	// balancer answers like a load balancer without a server.
 	balancer fault = func(*http.Request, func() *http.Response) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/html"}},
@@ -255,8 +255,8 @@ var (
 	}
 )
 
-// world is a Reporter, its server, and the contents of the store.
-type world struct {
+// harness is a Reporter, its server, and the contents of the store.
+type harness struct {
 	*server
 	*Reporter
 	t     *testing.T
@@ -264,18 +264,18 @@ type world struct {
 	saved []PendingStatus
 }
 
-func newWorld(t *testing.T, options Options) *world {
-	w := &world{server: newServer(), t: t, lines: &logcapture.Book{}}
-	w.Reporter = New(w.connect(t), "node-1", w.lines.Logger(), func(d []PendingStatus) { w.saved = d }, options)
-	return w
+func newHarness(t *testing.T, options Options) *harness {
+	h := &harness{server: newServer(), t: t, lines: &logcapture.Book{}}
+	h.Reporter = New(h.connect(t), "node-1", h.lines.Logger(), func(d []PendingStatus) { h.saved = d }, options)
+	return h
 }
 
 // run starts Run, and returns the function that ends it.
-func (w *world) run(previous []PendingStatus) (stop func()) {
-	ctx, cancel := context.WithCancel(w.t.Context())
+func (h *harness) run(previous []PendingStatus) (stop func()) {
+	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan struct{})
 	go func() {
-		w.Run(ctx, previous)
+		h.Run(ctx, previous)
 		close(ended)
 	}()
 	return func() {

@@ -22,78 +22,78 @@ func budget(after int) *apierrors.StatusError {
 	return err
 }
 
-func TestDirect(t *testing.T) {
+func TestDirect_ClassifiesAnswers(t *testing.T) {
 	for _, tc := range []struct {
-		about string
+		name  string
 		fault fault
 		grace int64
 		want  Answer
 		given int64 // grace period received by the server, 0: none
 		fails bool
 	}{
-		{about: "allowed", grace: 30, want: Answer{Outcome: Evicting}, given: 30},
-		{about: "a grace period of 0 would force", grace: 0, want: Answer{Outcome: Evicting}, given: 1},
-		{about: "budget exhausted", fault: answering(budget(0)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 0}},
-		{about: "budget not up to date", fault: answering(budget(10)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 10 * time.Second}},
-		{about: "the server is busy", fault: answering(apierrors.NewTooManyRequests("later", 1)), fails: true},
-		{about: "no such pod", fault: answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), want: Answer{Outcome: Gone}},
-		{about: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), fails: true},
-		{about: "a conflict that is not about the UID", fault: only("POST", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), fails: true},
-		{about: "no right", fault: answering(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "p", errors.New("RBAC"))), fails: true},
-		{about: "no connection", fault: refusedConnection, fails: true},
+		{name: "allowed", grace: 30, want: Answer{Outcome: Evicting}, given: 30},
+		{name: "grace period 0", grace: 0, want: Answer{Outcome: Evicting}, given: 1},
+		{name: "budget exhausted", fault: answering(budget(0)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 0}},
+		{name: "budget not up to date", fault: answering(budget(10)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 10 * time.Second}},
+		{name: "server busy", fault: answering(apierrors.NewTooManyRequests("later", 1)), fails: true},
+		{name: "no such pod", fault: answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), want: Answer{Outcome: Gone}},
+		{name: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), fails: true},
+		{name: "conflict not about the UID", fault: only("POST", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), fails: true},
+		{name: "no right", fault: answering(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "p", errors.New("RBAC"))), fails: true},
+		{name: "no connection", fault: refusedConnection, fails: true},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
-			w, n := newWorld(t, Options{}), notice("p")
-			w.put(running(n))
-			w.broken(tc.fault)
-			soft, err := NewSoft("direct", w.client)
+		t.Run(tc.name, func(t *testing.T) {
+			h, n := newHarness(t, Options{}), notice("p")
+			h.put(running(n))
+			h.broken(tc.fault)
+			soft, err := NewSoft("direct", h.client)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := soft.Request(t.Context(), n, tc.grace)
 			if got != tc.want || (err != nil) != tc.fails {
-				t.Errorf("%+v, %v; want %+v", got, err, tc.want)
+				t.Errorf("got %+v, error %v, want %+v", got, err, tc.want)
 			}
-			if given := w.pod("p").DeletionGracePeriodSeconds; (given == nil) != (tc.given == 0) || given != nil && *given != tc.given {
-				t.Errorf("grace period %v, want %d", given, tc.given)
+			if given := h.pod("p").DeletionGracePeriodSeconds; (given == nil) != (tc.given == 0) || given != nil && *given != tc.given {
+				t.Errorf("got grace period %v, want %d", given, tc.given)
 			}
 		})
 	}
 }
 
-func TestDirectBindsToTheUID(t *testing.T) {
-	w, n := newWorld(t, Options{}), notice("p")
-	w.put(running(n))
+func TestDirect_BindsToUID(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
+	h.put(running(n))
 	n.UID = "0a0b-older"
-	soft, err := NewSoft("direct", w.client)
+	soft, err := NewSoft("direct", h.client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
-	if w.pod("p").DeletionGracePeriodSeconds != nil {
+	if h.pod("p").DeletionGracePeriodSeconds != nil {
 		t.Error("another pod was evicted")
 	}
 }
 
-func TestMark(t *testing.T) {
-	w, n := newWorld(t, Options{}), notice("p")
+func TestMark_SetsAndRemovesCondition(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
 	n.UID = "0a0b0c0d-0001"
-	w.put(running(n))
-	soft, err := NewSoft(DefaultWay, w.client)
+	h.put(running(n))
+	soft, err := NewSoft(DefaultWay, h.client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // repeating it changes nothing
+	for range 2 { // a repetition changes nothing
 		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Asked}) {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("got %+v, error %v", got, err)
 		}
 	}
-	pod := w.pod("p")
+	pod := h.pod("p")
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == EvictionRequested })
 	if i < 0 || len(pod.Status.Conditions) != 2 || pod.Status.Phase != corev1.PodRunning {
-		t.Fatalf("status %+v", pod.Status)
+		t.Fatalf("got status %+v", pod.Status)
 	}
 	want := corev1.PodCondition{Type: EvictionRequested, Status: "True", Reason: "MemoryPressure", ObservedGeneration: 3,
 		LastTransitionTime: metav1.NewTime(decided.Truncate(time.Second)),
@@ -105,35 +105,35 @@ func TestMark(t *testing.T) {
 	}
 	r, marked, err := Marked(pod)
 	if want := (Request{"shop", "p", n.UID, "memory.available", 30, decided.Truncate(time.Second)}); err != nil || !marked || r != want {
-		t.Errorf("read back as %+v, %v, %v", r, marked, err)
+		t.Errorf("Marked: got %+v, %v, error %v", r, marked, err)
 	}
 	if err := soft.Withdraw(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	if _, marked, _ := Marked(w.pod("p")); marked || len(w.pod("p").Status.Conditions) != 1 {
-		t.Errorf("after it was withdrawn: %+v", w.pod("p").Status.Conditions)
+	if _, marked, _ := Marked(h.pod("p")); marked || len(h.pod("p").Status.Conditions) != 1 {
+		t.Errorf("after Withdraw: got conditions %+v", h.pod("p").Status.Conditions)
 	}
 }
 
-func TestMarkOfAPodThatIsGone(t *testing.T) {
-	w, n := newWorld(t, Options{}), notice("p")
-	m := &mark{w.client}
+func TestMark_HandlesMissingPod(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
+	m := &mark{h.client}
 	if got, err := m.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
 	if err := m.Withdraw(t.Context(), n); err != nil {
 		t.Error(err)
 	}
-	w.broken(refusedConnection)
+	h.broken(refusedConnection)
 	if _, err := m.Request(t.Context(), n, 30); err == nil {
-		t.Error("nobody was asked, and nobody said so")
+		t.Error("Request without a connection: got no error")
 	}
 	if err := m.Withdraw(t.Context(), n); err == nil {
-		t.Error("the mark stays, and nobody said so")
+		t.Error("Withdraw without a connection: got no error")
 	}
 }
 
-func TestMarksThatAreNotOurs(t *testing.T) {
+func TestMarked_RejectsForeignConditions(t *testing.T) {
 	for _, message := range []string{
 		"", "please", "[plimsoll.dev ]", "[plimsoll.dev cause=memory.available]",
 		"[plimsoll.dev cause=memory.available gracePeriodSeconds=30", "[plimsoll.dev cause=memory.available gracePeriodSeconds=30] ",
@@ -146,23 +146,23 @@ func TestMarksThatAreNotOurs(t *testing.T) {
 		pod := running(n)
 		pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionTrue, Message: message}}
 		if r, marked, err := Marked(pod); err == nil || !marked {
-			t.Errorf("%q was read as %+v", message, r)
+			t.Errorf("%q: got request %+v", message, r)
 		}
 	}
 	pod := running(notice("p"))
 	pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionFalse}}
 	if _, marked, err := Marked(pod); marked || err != nil {
-		t.Errorf("a condition that is False counts as a mark: %v", err)
+		t.Errorf("condition False: got marked or error %v", err)
 	}
 }
 
-func TestWays(t *testing.T) {
+func TestWays_ListsDefaultFirst(t *testing.T) {
 	names, what := Ways()
 	if !slices.Equal(names, []string{"status", "direct"}) || names[0] != DefaultWay || len(what) != len(names) {
-		t.Errorf("ways %q, %q", names, what)
+		t.Errorf("got ways %q, %q", names, what)
 	}
 	if _, err := NewSoft("force", nil); err == nil || !strings.Contains(err.Error(), "status, direct") {
-		t.Errorf("error %v names no way", err)
+		t.Errorf("got error %v, want one that lists the ways", err)
 	}
 }
 
@@ -172,15 +172,15 @@ func TestRequest_IsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Request){
-		"no namespace":        func(r *Request) { r.Namespace = "" },
-		"a namespace's form":  func(r *Request) { r.Namespace = "Shop" },
-		"a name's form":       func(r *Request) { r.Name = "p/1" },
-		"no UID":              func(r *Request) { r.UID = "" },
-		"a UID's form":        func(r *Request) { r.UID = "x;y" },
-		"a UID's length":      func(r *Request) { r.UID = strings.Repeat("a", maxUID+1) },
-		"an unknown signal":   func(r *Request) { r.Cause = "memory" },
-		"no grace period":     func(r *Request) { r.GracePeriodSeconds = 0 },
-		"a year and a second": func(r *Request) { r.GracePeriodSeconds = maxGrace + 1 },
+		"no namespace":          func(r *Request) { r.Namespace = "" },
+		"invalid namespace":     func(r *Request) { r.Namespace = "Shop" },
+		"invalid name":          func(r *Request) { r.Name = "p/1" },
+		"no UID":                func(r *Request) { r.UID = "" },
+		"invalid UID":           func(r *Request) { r.UID = "x;y" },
+		"UID too long":          func(r *Request) { r.UID = strings.Repeat("a", maxUID+1) },
+		"unknown signal":        func(r *Request) { r.Cause = "memory" },
+		"no grace period":       func(r *Request) { r.GracePeriodSeconds = 0 },
+		"grace period too long": func(r *Request) { r.GracePeriodSeconds = maxGrace + 1 },
 	} {
 		bad := good
 		spoil(&bad)
@@ -190,7 +190,7 @@ func TestRequest_IsChecked(t *testing.T) {
 	}
 }
 
-// Whatever the text of a condition: a request read from it is one for that pod.
+// FuzzMarked checks that a request read from any condition is one for that pod.
 func FuzzMarked(f *testing.F) {
 	f.Add("low on memory. [plimsoll.dev cause=memory.available gracePeriodSeconds=30]")
 	f.Add("[plimsoll.dev cause= gracePeriodSeconds=][plimsoll.dev cause=pid.available gracePeriodSeconds=1]")
@@ -201,23 +201,23 @@ func FuzzMarked(f *testing.F) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionTrue, Message: message}}
 		r, marked, err := Marked(pod)
 		if !marked {
-			t.Fatal("the mark was overlooked")
+			t.Fatal("the condition was not found")
 		}
 		if err == nil && (r.check() != nil || r.UID != n.UID || r.Name != "p" || r.Namespace != "shop") {
-			t.Errorf("%q was read as %+v", message, r)
+			t.Errorf("%q: got request %+v", message, r)
 		}
 	})
 }
 
 // A refusal returns immediately: the client's own wait for a Retry-After would hide it for minutes.
-func TestARefusalIsNotWaitedFor(t *testing.T) {
+func TestDirect_ReturnsRefusalImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := newWorld(t, Options{}), notice("p")
-		w.put(running(n))
-		w.broken(answering(budget(60)))
+		h, n := newHarness(t, Options{}), notice("p")
+		h.put(running(n))
+		h.broken(answering(budget(60)))
 		begun := time.Now()
-		if got, err := (&direct{w.client}).Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || time.Since(begun) != 0 {
-			t.Errorf("%+v, %v after %v", got, err, time.Since(begun))
+		if got, err := (&direct{h.client}).Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || time.Since(begun) != 0 {
+			t.Errorf("got %+v, error %v after %v", got, err, time.Since(begun))
 		}
 	})
 }

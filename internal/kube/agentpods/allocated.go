@@ -24,7 +24,7 @@ func grantedTo(containers []corev1.Container, statuses []corev1.ContainerStatus)
 	}
 	granted := make([]corev1.Container, len(containers))
 	for i, c := range containers {
-		if requests, told := grantedRequests(statuses, c.Name); told {
+		if requests, reported := grantedRequests(statuses, c.Name); reported {
 			c.Resources.Requests = withMemory(c.Resources.Requests, requests)
 		}
 		granted[i] = c
@@ -32,10 +32,10 @@ func grantedTo(containers []corev1.Container, statuses []corev1.ContainerStatus)
 	return granted
 }
 
-// grantedRequests returns the requests granted to a container by its status. told is false if the
-// kubelet cannot resize in place, or has not created the container yet: then the spec applies. The
-// status of a container without requests has only resources, without requests in them.
-func grantedRequests(statuses []corev1.ContainerStatus, name string) (requests corev1.ResourceList, told bool) {
+// grantedRequests returns the requests granted to a container by its status. reported is false if
+// the kubelet cannot resize in place, or has not created the container yet: then the spec applies.
+// The status of a container without requests has only resources, without requests in them.
+func grantedRequests(statuses []corev1.ContainerStatus, name string) (requests corev1.ResourceList, reported bool) {
 	for i := range statuses {
 		switch s := &statuses[i]; {
 		case s.Name != name:
@@ -54,8 +54,8 @@ func grantedToPod(pod *corev1.Pod) *corev1.ResourceRequirements {
 	if pod.Spec.Resources == nil {
 		return nil
 	}
-	granted, told := pod.Status.AllocatedResources[corev1.ResourceMemory]
-	if _, requested := pod.Spec.Resources.Requests[corev1.ResourceMemory]; !told || !requested {
+	granted, reported := pod.Status.AllocatedResources[corev1.ResourceMemory]
+	if _, requested := pod.Spec.Resources.Requests[corev1.ResourceMemory]; !reported || !requested {
 		return pod.Spec.Resources
 	}
 	granted = granted.DeepCopy()

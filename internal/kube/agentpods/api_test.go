@@ -16,17 +16,17 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-func TestProtectionOfPodsFromTheAPI(t *testing.T) {
+func TestFromAPI_SetsProtectionAndUID(t *testing.T) {
 	for _, tc := range []struct {
 		name, pod string
 		want      signals.Protection
 		uid       string
 	}{
-		{"a plain pod", "metadata: {name: p, namespace: n, uid: u1}", signals.Unprotected, "u1"},
-		{"a source that the pod's owner wrote protects nobody", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: file}}", signals.Unprotected, "u1"},
-		{"a mirror pod has the UID under which the static pod runs", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: file, kubernetes.io/config.mirror: 0a1b}}", signals.Static, "0a1b"},
-		{"a mirror pod that does not tell its source", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.mirror: 0a1b}}", signals.Mirror, "0a1b"},
-		{"by its priority", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: api}}\nspec: {priority: 2000001000}", signals.Critical, "u1"},
+		{"plain pod", "metadata: {name: p, namespace: n, uid: u1}", signals.Unprotected, "u1"},
+		{"source written by the pod's owner", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: file}}", signals.Unprotected, "u1"},
+		{"mirror pod with the UID of its static pod", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: file, kubernetes.io/config.mirror: 0a1b}}", signals.Static, "0a1b"},
+		{"mirror pod without a source", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.mirror: 0a1b}}", signals.Mirror, "0a1b"},
+		{"critical priority", "metadata: {name: p, namespace: n, uid: u1, annotations: {kubernetes.io/config.source: api}}\nspec: {priority: 2000001000}", signals.Critical, "u1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod, err := agentpods.FromAPI(fromYAML(t, tc.pod))
@@ -40,10 +40,10 @@ func TestProtectionOfPodsFromTheAPI(t *testing.T) {
 	}
 }
 
-func TestObjectsThatCouldNameOtherPlaces(t *testing.T) {
+func TestFromAPI_RejectsUnsafeNames(t *testing.T) {
 	for _, tc := range []struct {
-		what  string
-		spoil func(*corev1.Pod)
+		field  string
+		change func(*corev1.Pod)
 	}{
 		{"UID", func(p *corev1.Pod) { p.UID = "../../system.slice" }},
 		{"UID", func(p *corev1.Pod) { p.UID = "" }},
@@ -62,10 +62,10 @@ func TestObjectsThatCouldNameOtherPlaces(t *testing.T) {
 		if _, err := agentpods.FromAPI(object); err != nil {
 			t.Fatal(err)
 		}
-		tc.spoil(object)
+		tc.change(object)
 		_, err := agentpods.FromAPI(object)
-		if err == nil || !strings.Contains(err.Error(), "its "+tc.what) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("a %s that can be none: %v", tc.what, err)
+		if err == nil || !strings.Contains(err.Error(), "its "+tc.field) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("invalid %s: got error %v", tc.field, err)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func running() *corev1.Pod {
 	}
 }
 
-func TestIDsOfRunningContainers(t *testing.T) {
+func TestFromAPI_IDsOfRunningContainersOnly(t *testing.T) {
 	object := running()
 	object.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
 		{Name: "debug", ContainerID: "containerd://deb09", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
@@ -117,10 +117,10 @@ func TestIDsOfRunningContainers(t *testing.T) {
 	}
 }
 
-func TestWhenADeletedPodEnds(t *testing.T) {
+func TestFromAPI_EndsByDeletionTimestamp(t *testing.T) {
 	object := running()
 	if pod, _ := agentpods.FromAPI(object); !pod.EndsBy.IsZero() {
-		t.Errorf("a pod that goes on running ends by %v", pod.EndsBy)
+		t.Errorf("a pod without a deletion timestamp ends by %v", pod.EndsBy)
 	}
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)))
 	object.DeletionTimestamp = &at
@@ -129,8 +129,8 @@ func TestWhenADeletedPodEnds(t *testing.T) {
 	}
 }
 
-// The state file contains the last known pods: the encoding must lose nothing.
-func TestPodsSurviveJSON(t *testing.T) {
+// The state file contains the last known pods: encoding preserves every field.
+func TestPod_SurvivesJSON(t *testing.T) {
 	full := reflect.New(reflect.TypeFor[signals.Pod]()).Elem()
 	fill(t, full, "Pod")
 	object := running()
@@ -164,7 +164,7 @@ func fill(t *testing.T, v reflect.Value, path string) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if !v.Field(i).CanSet() {
-				t.Fatalf("%s.%s is not exported: it would be lost", path, v.Type().Field(i).Name)
+				t.Fatalf("%s.%s is not exported and would be lost", path, v.Type().Field(i).Name)
 			}
 			fill(t, v.Field(i), path+"."+v.Type().Field(i).Name)
 		}
@@ -184,6 +184,6 @@ func fill(t *testing.T, v reflect.Value, path string) {
 	case reflect.Uint8:
 		v.SetUint(2)
 	default:
-		t.Fatalf("%s is a %s: say how it is filled", path, v.Kind())
+		t.Fatalf("%s has the unsupported kind %s", path, v.Kind())
 	}
 }

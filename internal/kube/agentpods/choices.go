@@ -20,23 +20,23 @@ const (
 // maxEvictionPriority bounds the absolute value of PriorityAnnotation.
 const maxEvictionPriority = 1000
 
-// Choices hold the namespaces that the operator protects, and those with effective annotations. A
+// Choices contain the namespaces that the operator protects, and those with effective annotations. A
 // pod that could protect itself anywhere would shift evictions onto other pods. Choices are safe
 // for concurrent use; nil ones choose nothing.
 type Choices struct {
-	protected, heard map[string]bool
-	tell             func(problem error)
-	own              string // UID of the agent's pod; empty: not known
+	protected, trusted map[string]bool
+	report             func(problem error)
+	own                string // UID of the agent's pod; empty: not known
 
-	mu   sync.Mutex
-	told map[string]bool
+	mu       sync.Mutex
+	reported map[string]bool
 }
 
 // NewChoices returns choices that protect the pods of the protected namespaces, and apply the
-// annotations of pods in the heard ones; * means all. An invalid value is ignored and reported to
-// tell once.
-func NewChoices(protected, heard []string, tell func(problem error)) *Choices {
-	return &Choices{protected: setOf(protected), heard: setOf(heard), tell: tell, told: map[string]bool{}}
+// annotations of pods in the trusted ones; * means all. An invalid value is ignored and reported to
+// report once.
+func NewChoices(protected, trusted []string, report func(problem error)) *Choices {
+	return &Choices{protected: setOf(protected), trusted: setOf(trusted), report: report, reported: map[string]bool{}}
 }
 
 // Exclude protects the agent's own pod, by UID, whatever its priority and namespace. It must be
@@ -63,7 +63,7 @@ func (c *Choices) Apply(pod *signals.Pod, annotations map[string]string) {
 	case c.protected[pod.Namespace]:
 		pod.Protection = signals.Namespaced
 		return
-	case !c.hears(pod.Namespace):
+	case !c.trusts(pod.Namespace):
 		return
 	}
 	if text, given := annotations[PolicyAnnotation]; given {
@@ -92,10 +92,10 @@ func (c *Choices) Apply(pod *signals.Pod, annotations map[string]string) {
 func (c *Choices) Renew(known []signals.Pod) []signals.Pod {
 	renewed := make([]signals.Pod, len(known))
 	for i, pod := range known {
-		if pod.Protection == signals.Namespaced || pod.Protection == signals.Own || pod.Protection == signals.OptedOut && !c.hears(pod.Namespace) {
+		if pod.Protection == signals.Namespaced || pod.Protection == signals.Own || pod.Protection == signals.OptedOut && !c.trusts(pod.Namespace) {
 			pod.Protection = signals.Unprotected
 		}
-		if !c.hears(pod.Namespace) {
+		if !c.trusts(pod.Namespace) {
 			pod.Last, pod.EvictionPriority = false, 0
 		}
 		c.Apply(&pod, nil)
@@ -104,25 +104,25 @@ func (c *Choices) Renew(known []signals.Pod) []signals.Pod {
 	return renewed
 }
 
-func (c *Choices) hears(namespace string) bool {
-	return c != nil && (c.heard[signals.EveryNamespace] || c.heard[namespace])
+func (c *Choices) trusts(namespace string) bool {
+	return c != nil && (c.trusted[signals.EveryNamespace] || c.trusted[namespace])
 }
 
-// maxTold bounds the stored number of reported problems.
-const maxTold = 1000
+// maxReported bounds the stored number of reported problems.
+const maxReported = 1000
 
 func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := pod.UID + annotation + text
-	if c.told[key] {
+	if c.reported[key] {
 		return
 	}
-	if len(c.told) >= maxTold {
-		clear(c.told)
+	if len(c.reported) >= maxReported {
+		clear(c.reported)
 	}
-	c.told[key] = true
-	c.tell(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
+	c.reported[key] = true
+	c.report(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
 }
 
 // maxOwner is the maximum length of an owner's UID, in bytes; an API server's have 36.

@@ -13,41 +13,41 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// chosen returns the choices for a pod in a short form.
-func chosen(p *signals.Pod) string {
+// summary returns the choices for a pod in a short form.
+func summary(p *signals.Pod) string {
 	return fmt.Sprintf("%s last=%v %d", p.Protection, p.Last, p.EvictionPriority)
 }
 
-func TestChoices(t *testing.T) {
+func TestChoices_ApplyAnnotations(t *testing.T) {
 	const policy, priority = agentpods.PolicyAnnotation, agentpods.PriorityAnnotation
 	for _, tc := range []struct {
-		about, namespace string
-		annotations      map[string]string
-		want             string
-		problems         int
+		name, namespace string
+		annotations     map[string]string
+		want            string
+		problems        int
 	}{
-		{"nothing said", "heard", nil, " last=false 0", 0},
-		{"never", "heard", map[string]string{policy: "never"}, "opted out by its annotation last=false 0", 0},
-		{"last", "heard", map[string]string{policy: "last"}, " last=true 0", 0},
-		{"default", "heard", map[string]string{policy: "default", priority: "-1000"}, " last=false -1000", 0},
-		{"both", "heard", map[string]string{policy: "last", priority: "1000"}, " last=true 1000", 0},
-		{"not heard", "unheard", map[string]string{policy: "never", priority: "7"}, " last=false 0", 0},
-		{"not heard, and nonsense", "unheard", map[string]string{policy: "NEVER", priority: "x"}, " last=false 0", 0},
-		{"protected", "safe", nil, "in a protected namespace last=false 0", 0},
-		{"a policy that is none", "heard", map[string]string{policy: "Never"}, " last=false 0", 1},
-		{"an empty one", "heard", map[string]string{policy: ""}, " last=false 0", 1},
-		{"a priority too high", "heard", map[string]string{priority: "1001"}, " last=false 0", 1},
-		{"too low", "heard", map[string]string{priority: "-1001"}, " last=false 0", 1},
-		{"far too high", "heard", map[string]string{priority: "99999999999999999999"}, " last=false 0", 1},
-		{"no number", "heard", map[string]string{policy: "last", priority: "1e2"}, " last=true 0", 1},
+		{"no annotations", "trusted", nil, " last=false 0", 0},
+		{"never", "trusted", map[string]string{policy: "never"}, "opted out by its annotation last=false 0", 0},
+		{"last", "trusted", map[string]string{policy: "last"}, " last=true 0", 0},
+		{"default", "trusted", map[string]string{policy: "default", priority: "-1000"}, " last=false -1000", 0},
+		{"policy and priority", "trusted", map[string]string{policy: "last", priority: "1000"}, " last=true 1000", 0},
+		{"untrusted namespace", "untrusted", map[string]string{policy: "never", priority: "7"}, " last=false 0", 0},
+		{"untrusted namespace, invalid values", "untrusted", map[string]string{policy: "NEVER", priority: "x"}, " last=false 0", 0},
+		{"protected namespace", "safe", nil, "in a protected namespace last=false 0", 0},
+		{"unknown policy", "trusted", map[string]string{policy: "Never"}, " last=false 0", 1},
+		{"empty policy", "trusted", map[string]string{policy: ""}, " last=false 0", 1},
+		{"priority too high", "trusted", map[string]string{priority: "1001"}, " last=false 0", 1},
+		{"priority too low", "trusted", map[string]string{priority: "-1001"}, " last=false 0", 1},
+		{"priority out of range", "trusted", map[string]string{priority: "99999999999999999999"}, " last=false 0", 1},
+		{"priority not a number", "trusted", map[string]string{policy: "last", priority: "1e2"}, " last=true 0", 1},
 	} {
-		t.Run(tc.about, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			var problems []string
-			c := agentpods.NewChoices([]string{"safe"}, []string{"heard"}, func(err error) { problems = append(problems, err.Error()) })
+			c := agentpods.NewChoices([]string{"safe"}, []string{"trusted"}, func(err error) { problems = append(problems, err.Error()) })
 			for range 3 { // reported once
 				pod := signals.Pod{UID: "u", Namespace: tc.namespace, Name: "p"}
 				c.Apply(&pod, tc.annotations)
-				if got := chosen(&pod); got != tc.want {
+				if got := summary(&pod); got != tc.want {
 					t.Errorf("%s, want %s", got, tc.want)
 				}
 			}
@@ -58,7 +58,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-func TestChoicesDoNotTakeAProtectionAway(t *testing.T) {
+func TestChoices_PreserveProtection(t *testing.T) {
 	c := agentpods.NewChoices([]string{"safe"}, []string{"*"}, nil)
 	for _, ns := range []string{"safe", "anywhere"} {
 		pod := signals.Pod{Namespace: ns, Protection: signals.Critical}
@@ -69,50 +69,50 @@ func TestChoicesDoNotTakeAProtectionAway(t *testing.T) {
 	}
 	pod := signals.Pod{Namespace: "anywhere"}
 	if c.Apply(&pod, map[string]string{agentpods.PolicyAnnotation: "never"}); pod.Protection != signals.OptedOut {
-		t.Error("* is not every namespace")
+		t.Error("* does not include every namespace")
 	}
 	(*agentpods.Choices)(nil).Apply(&pod, nil) // nil choices have no effect
 }
 
 // Pods in a state file may have been stored under other choices.
-func TestChoicesAreRenewed(t *testing.T) {
+func TestChoices_RenewKnownPods(t *testing.T) {
 	known := []signals.Pod{
-		{Namespace: "was", Protection: signals.Namespaced}, {Namespace: "safe"}, {Namespace: "heard", Protection: signals.OptedOut},
-		{Namespace: "was", Protection: signals.OptedOut}, {Namespace: "heard", Last: true, EvictionPriority: 3}, {Namespace: "was", Last: true, EvictionPriority: 3},
+		{Namespace: "was", Protection: signals.Namespaced}, {Namespace: "safe"}, {Namespace: "trusted", Protection: signals.OptedOut},
+		{Namespace: "was", Protection: signals.OptedOut}, {Namespace: "trusted", Last: true, EvictionPriority: 3}, {Namespace: "was", Last: true, EvictionPriority: 3},
 		{Namespace: "safe", Protection: signals.OptedOut}, {Namespace: "was", Protection: signals.Static},
 	}
-	c := agentpods.NewChoices([]string{"safe"}, []string{"heard"}, nil)
+	c := agentpods.NewChoices([]string{"safe"}, []string{"trusted"}, nil)
 	want := []string{" last=false 0", "in a protected namespace last=false 0", "opted out by its annotation last=false 0",
 		" last=false 0", " last=true 3", " last=false 0", "in a protected namespace last=false 0", "static pod last=false 0"}
 	for i, pod := range c.Renew(known) {
-		if got := chosen(&pod); got != want[i] {
+		if got := summary(&pod); got != want[i] {
 			t.Errorf("%d: %s, want %s", i, got, want[i])
 		}
 	}
 	if known[0].Protection != signals.Namespaced {
-		t.Error("what was known has changed")
+		t.Error("the known pods were modified")
 	}
 }
 
-func TestChoicesOfManifestsAndOfTheRuntime(t *testing.T) {
+func TestChoices_ApplyToManifestsAndRuntime(t *testing.T) {
 	dir := t.TempDir()
-	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: heard, uid: u1, annotations: {plimsoll.dev/eviction-policy: never}}\n"
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: trusted, uid: u1, annotations: {plimsoll.dev/eviction-policy: never}}\n"
 	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := agentpods.NewChoices(nil, []string{"heard"}, nil)
+	c := agentpods.NewChoices(nil, []string{"trusted"}, nil)
 	d := agentpods.NewDirectory(dir, c)
 	if _, err := d.Refresh(); err != nil || len(d.Pods()) != 1 || d.Pods()[0].Protection != signals.OptedOut {
 		t.Errorf("%+v, %v", d.Pods(), err)
 	}
-	found := agentpods.FromRuntime([]cri.Sandbox{{UID: "u2", Namespace: "heard", Name: "p", Ready: true,
+	found := agentpods.FromRuntime([]cri.Sandbox{{UID: "u2", Namespace: "trusted", Name: "p", Ready: true,
 		Annotations: map[string]string{"kubernetes.io/config.source": "api", agentpods.PolicyAnnotation: "last"}}}, nil, c)
 	if len(found) != 1 || !found[0].Last {
 		t.Errorf("%+v", found)
 	}
 }
 
-func TestOwners(t *testing.T) {
+func TestParseManifest_OwnerIsController(t *testing.T) {
 	for manifest, want := range map[string]string{
 		"": "default/p",
 		"  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: rs-1, controller: true}]\n":                                "rs-1",

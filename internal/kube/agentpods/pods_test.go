@@ -20,14 +20,14 @@ func convert(t *testing.T, manifest string) signals.Pod {
 	return pod
 }
 
-func TestEffectiveRequests(t *testing.T) {
+func TestParseManifest_EffectiveRequests(t *testing.T) {
 	for _, tc := range []struct{ name, spec, memory, storage string }{
-		{"sum of the containers", `spec: {containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1G}}}, {name: b, resources: {requests: {memory: 512Mi}}}]}`, "1536Mi", "1G"},
-		{"an init container that needs more", `spec: {initContainers: [{name: i, resources: {requests: {memory: 2Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
-		{"a sidecar counts beside the containers", `spec: {initContainers: [{name: s, restartPolicy: Always, resources: {requests: {memory: 1Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
-		{"overhead on top of a request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "1124Mi", "0"},
-		{"overhead alone is no request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a}]}`, "0", "0"},
-		{"the pod's own level replaces its containers", `spec: {resources: {requests: {memory: 3Gi}}, containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1Gi}}}]}`, "3Gi", "0"},
+		{"sum of containers", `spec: {containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1G}}}, {name: b, resources: {requests: {memory: 512Mi}}}]}`, "1536Mi", "1G"},
+		{"larger init container", `spec: {initContainers: [{name: i, resources: {requests: {memory: 2Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
+		{"sidecar added to containers", `spec: {initContainers: [{name: s, restartPolicy: Always, resources: {requests: {memory: 1Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
+		{"overhead added to a request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "1124Mi", "0"},
+		{"overhead without a request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a}]}`, "0", "0"},
+		{"pod-level request", `spec: {resources: {requests: {memory: 3Gi}}, containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1Gi}}}]}`, "3Gi", "0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := convert(t, tc.spec)
@@ -41,7 +41,7 @@ func TestEffectiveRequests(t *testing.T) {
 	}
 }
 
-func TestProtection(t *testing.T) {
+func TestParseManifest_Protection(t *testing.T) {
 	for _, tc := range []struct {
 		manifest string
 		want     signals.Protection
@@ -68,7 +68,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-func TestVolumesAndLimits(t *testing.T) {
+func TestParseManifest_VolumesAndLimits(t *testing.T) {
 	pod := convert(t, `
 spec:
   containers:
@@ -84,24 +84,24 @@ spec:
   - {name: claim, persistentVolumeClaim: {claimName: c}}
 `)
 	if pod.StorageLimit == nil || pod.StorageLimit.String() != "1Gi" {
-		t.Errorf("storage limit %v: containers without one add nothing", pod.StorageLimit)
+		t.Errorf("storage limit %v, want 1Gi: containers without a limit add nothing", pod.StorageLimit)
 	}
 	var local []string
 	for _, v := range pod.Volumes {
 		if v.Local {
 			local = append(local, v.Name+"="+v.Directory)
 		} else if v.Directory != "" {
-			t.Errorf("%s lies in %s, and is not local", v.Name, v.Directory)
+			t.Errorf("%s is not local, but has the directory %s", v.Name, v.Directory)
 		}
 	}
 	if got := strings.Join(local, " "); got != "disk=kubernetes.io~empty-dir/disk cfg=kubernetes.io~configmap/cfg repo=kubernetes.io~git-repo/repo host=" {
 		t.Errorf("local volumes: %s", got)
 	}
 	if pod.Volumes[1].SizeLimit.String() != "1Gi" {
-		t.Error("the size limit of an emptyDir in memory was lost")
+		t.Error("the size limit of an emptyDir in memory is missing")
 	}
 	if plain := convert(t, "spec: {containers: [{name: a}]}"); plain.StorageLimit != nil || len(plain.Volumes) > 0 {
-		t.Error("a pod without limits has some")
+		t.Error("a pod without limits and volumes has some")
 	}
 }
 
@@ -112,7 +112,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestBrokenManifestsCostNoOtherPodItsPlace(t *testing.T) {
+func TestDirectory_SkipsBrokenManifests(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: u-a}\nspec: {containers: [{name: c}]}\n")
 	write(t, dir, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n")
@@ -137,7 +137,7 @@ func TestBrokenManifestsCostNoOtherPodItsPlace(t *testing.T) {
 	}
 }
 
-func TestDirectoryIsReadAgainWhenItChanged(t *testing.T) {
+func TestDirectory_RefreshesAfterChange(t *testing.T) {
 	dir := t.TempDir()
 	d := agentpods.NewDirectory(dir, nil)
 	if changed, err := d.Refresh(); !changed || err != nil || len(d.Pods()) != 0 {
@@ -148,7 +148,7 @@ func TestDirectoryIsReadAgainWhenItChanged(t *testing.T) {
 		t.Fatalf("a new manifest: %v %v", changed, err)
 	}
 	if changed, _ := d.Refresh(); changed {
-		t.Error("nothing changed, but it was read again")
+		t.Error("read again without a change")
 	}
 	path := filepath.Join(dir, "a.yaml")
 	if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
@@ -161,7 +161,7 @@ func TestDirectoryIsReadAgainWhenItChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Refresh(); err == nil || len(d.Pods()) != 1 {
-		t.Errorf("a directory that vanished: err %v, %d pods; the pods known before must stay", err, len(d.Pods()))
+		t.Errorf("removed directory: err %v, %d pods, want an error and the known pod", err, len(d.Pods()))
 	}
 }
 

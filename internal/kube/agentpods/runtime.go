@@ -92,10 +92,10 @@ const systemNamespace = "kube-system"
 
 func ofSandbox(s *cri.Sandbox, choices *Choices) *signals.Pod {
 	pod := &signals.Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Priority: unknownPriority}
-	source, told := s.Annotations[SourceAnnotation]
+	source, known := s.Annotations[SourceAnnotation]
 	pod.FromAPI = source == sourceAPI
 	switch {
-	case told && source != sourceAPI:
+	case known && source != sourceAPI:
 		pod.Protection = signals.Static
 	case s.Namespace == systemNamespace:
 		pod.Protection = signals.Critical

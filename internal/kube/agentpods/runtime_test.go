@@ -22,7 +22,7 @@ func in(uid, id string, state cri.State) cri.Container {
 	return cri.Container{ID: id, Name: "c", State: state, PodUID: uid, PodNamespace: "n", PodName: "p-" + uid}
 }
 
-func TestPodsThatOnlyTheRuntimeKnows(t *testing.T) {
+func TestFromRuntime_ConvertsUnknownPods(t *testing.T) {
 	found := agentpods.FromRuntime([]cri.Sandbox{
 		sandbox("plain", "n", "api", 0, true),
 		sandbox("static", "kube-system", "file", 0, true),
@@ -55,7 +55,7 @@ func TestPodsThatOnlyTheRuntimeKnows(t *testing.T) {
 		}
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%s [%s] api=%v %s", p.Key(), p.Protection, p.FromAPI, ids)))
 		if p.Priority != signals.CriticalPriority-1 {
-			t.Errorf("%s has priority %d: one that is not known must come after all that are", p.Key(), p.Priority)
+			t.Errorf("%s has priority %d: an unknown priority ranks after all known ones", p.Key(), p.Priority)
 		}
 	}
 	want := []string{

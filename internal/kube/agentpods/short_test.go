@@ -10,8 +10,8 @@ import (
 )
 
 // A shortened pod has the same rank, protection and size as before.
-func TestShorten_KeepsThePod(t *testing.T) {
-	ran := 0
+func TestShorten_PreservesRankAndSize(t *testing.T) {
+	active := 0
 	for seed := range int64(200) {
 		whole, _ := agentpods.FromAPI(anypods.Pod(seed, "n1"))
 		short := whole
@@ -19,20 +19,20 @@ func TestShorten_KeepsThePod(t *testing.T) {
 		got, want := short, whole
 		got.Containers, got.Ephemeral, got.Volumes, want.Containers, want.Ephemeral, want.Volumes = nil, nil, nil, nil, nil, nil
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d: %+v, not %+v", seed, got, want)
+			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
 		}
 		if again, _ := agentpods.FromAPI(anypods.Pod(seed, "n1")); !reflect.DeepEqual(whole, again) {
-			t.Fatalf("seed %d: the pod that shares its parts has changed", seed)
+			t.Fatalf("seed %d: the pod with the shared parts was modified", seed)
 		}
 		if runs(&short) != runs(&whole) || len(short.Containers) > 1 {
 			t.Fatalf("seed %d: %+v runs: %t", seed, short.Containers, runs(&whole))
 		}
 		if runs(&whole) {
-			ran++
+			active++
 		}
 	}
-	if ran < 20 {
-		t.Errorf("%d pods ran", ran)
+	if active < 20 {
+		t.Errorf("%d pods were running, want at least 20", active)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestShorten_MeasuresEachVolume(t *testing.T) {
 	}
 	for range 2 { // the second call changes nothing
 		if !reflect.DeepEqual(p.Volumes, want) {
-			t.Errorf("%+v, not %+v", p.Volumes, want)
+			t.Errorf("got %+v, want %+v", p.Volumes, want)
 		}
 		agentpods.Shorten(&p)
 	}

@@ -24,8 +24,8 @@ import (
 
 // recording is a server that records requests and refuses each of them.
 type recording struct {
-	mu   sync.Mutex
-	seen []string
+	mu       sync.Mutex
+	requests []string
 }
 
 func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -36,7 +36,7 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if strings.HasPrefix(string(body), "k8s\x00") {
 		form = " protobuf"
 	}
-	r.seen = append(r.seen, q.Method+" "+q.URL.RequestURI()+form)
+	r.requests = append(r.requests, q.Method+" "+q.URL.RequestURI()+form)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
 	fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`)
@@ -101,17 +101,17 @@ func TestClient_Requests(t *testing.T) {
 			return err
 		},
 	} {
-		r.seen = nil
+		r.requests = nil
 		if err := request(t.Context()); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want the server's refusal", want, err)
 		}
-		if len(r.seen) != 1 || r.seen[0] != want {
-			t.Errorf("requested %q, want %q", r.seen, want)
+		if len(r.requests) != 1 || r.requests[0] != want {
+			t.Errorf("requested %q, want %q", r.requests, want)
 		}
 	}
 }
 
-func TestNew_RefusesAMalformedServer(t *testing.T) {
+func TestNew_RejectsMalformedServer(t *testing.T) {
 	if _, err := api.New(&rest.Config{Host: "http://a:b:c"}, http.DefaultClient); err == nil || !strings.Contains(err.Error(), "prepare a client of the API group") {
 		t.Errorf("%v", err)
 	}

@@ -68,10 +68,10 @@ func (b *budget) release(uid types.UID) {
 	delete(b.shares, uid)
 }
 
-// retain releases the shares of all pods that are not in kept.
-func (b *budget) retain(kept map[types.UID]*entry) {
+// retain releases the shares of all pods that are not in current.
+func (b *budget) retain(current map[types.UID]*entry) {
 	for uid := range b.shares {
-		if kept[uid] == nil {
+		if current[uid] == nil {
 			b.release(uid)
 		}
 	}

@@ -84,15 +84,15 @@ func watchAll(t *testing.T, all []*corev1.Pod) (*Pods, *logcapture.Book) {
 	return p, lines
 }
 
-// kept returns the stored part of a pod.
-func kept(t *testing.T, p *Pods, name string) signals.Pod {
+// stored returns the stored part of a pod.
+func stored(t *testing.T, p *Pods, name string) signals.Pod {
 	t.Helper()
 	for _, pod := range p.Active() {
 		if pod.Name == name {
 			return pod
 		}
 	}
-	t.Fatalf("%s is lost", name)
+	t.Fatalf("%s is missing", name)
 	return signals.Pod{}
 }
 
@@ -100,7 +100,7 @@ func TestBudget_BoundsAllPodsTogether(t *testing.T) {
 	all := full()
 	p, lines := watchAll(t, all)
 	if len(p.Active()) != len(all) {
-		t.Fatalf("%d pods are kept of %d", len(p.Active()), len(all))
+		t.Fatalf("%d pods are active, want %d", len(p.Active()), len(all))
 	}
 	total, shortened := 0, map[string]int{}
 	for _, object := range all {
@@ -108,18 +108,18 @@ func TestBudget_BoundsAllPodsTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := kept(t, p, object.Name)
+		got := stored(t, p, object.Name)
 		total += parts(&got)
 		if parts(&got) < parts(&want) {
 			shortened[object.Name[:5]]++
 			agentpods.Shorten(&want)
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("kept of %s is\n%+v\nnot\n%+v", object.Name, got, want)
+			t.Fatalf("stored of %s:\n%+v\nwant\n%+v", object.Name, got, want)
 		}
 	}
-	if most := maxParts[bound] + maxParts[reported] + 2*len(all); total > most {
-		t.Errorf("%d parts are kept, at most %d", total, most)
+	if limit := maxParts[bound] + maxParts[reported] + 2*len(all); total > limit {
+		t.Errorf("%d parts are stored, want at most %d", total, limit)
 	}
 	for kind, want := range map[string][2]int{"bound": {150, 200}, "large": {40, 70}, "small": {}, "crash": {}, "new-0": {}} {
 		if n := shortened[kind]; n < want[0] || n > want[1] {
@@ -127,11 +127,11 @@ func TestBudget_BoundsAllPodsTogether(t *testing.T) {
 		}
 	}
 	if n := lines.Count("too many containers and volumes"); n != 1 {
-		t.Errorf("it is logged %d times", n)
+		t.Errorf("logged %d times, want once", n)
 	}
 }
 
-func TestBudget_ListsAgainTheSame(t *testing.T) {
+func TestBudget_StableAcrossLists(t *testing.T) {
 	all := full()
 	p, _ := watchAll(t, all)
 	before, used := p.Active(), p.budget.used
@@ -152,16 +152,16 @@ func TestBudget_ListsAgainTheSame(t *testing.T) {
 		}
 	}
 	if p.budget.used != used || !reflect.DeepEqual(p.Active(), before) {
-		t.Errorf("of the same pods is kept something else: %v parts, before %v", p.budget.used, used)
+		t.Errorf("the stored parts changed: %v used, before %v", p.budget.used, used)
 	}
 }
 
-func TestBudget_IsFreeOnceThePodsAreGone(t *testing.T) {
+func TestBudget_ReleasesSharesOfGonePods(t *testing.T) {
 	all := full()
 	p, _ := watchAll(t, all)
 	last := all[199]
-	if got := kept(t, p, last.Name); parts(&got) > minParts {
-		t.Fatalf("%d parts are kept", parts(&got))
+	if got := stored(t, p, last.Name); parts(&got) > minParts {
+		t.Fatalf("%d parts are stored", parts(&got))
 	}
 	for _, object := range all[:150] {
 		if err := (podStore{p}).Delete(object); err != nil {
@@ -172,8 +172,8 @@ func TestBudget_IsFreeOnceThePodsAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.publish(true)
-	if got := kept(t, p, last.Name); parts(&got) != 500 {
-		t.Errorf("%d parts are kept once there is room", parts(&got))
+	if got := stored(t, p, last.Name); parts(&got) != 500 {
+		t.Errorf("%d parts are stored once there is room, want 500", parts(&got))
 	}
 	ends := last.DeepCopy()
 	ends.Status.Phase = corev1.PodFailed
@@ -181,17 +181,17 @@ func TestBudget_IsFreeOnceThePodsAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, there := p.budget.shares[last.UID]; there {
-		t.Errorf("a pod that has ended uses %+v", s)
+		t.Errorf("an ended pod uses %+v", s)
 	}
 	if err := (podStore{p}).Replace(nil, "2"); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.budget.shares) != 0 || p.budget.used != [kindsOfPods]int{} {
-		t.Errorf("pods that are gone use %v: %v", p.budget.used, p.budget.shares)
+		t.Errorf("gone pods use %v: %v", p.budget.used, p.budget.shares)
 	}
 }
 
-func TestBudget_OrdinaryNodeIsWhole(t *testing.T) {
+func TestBudget_OrdinaryNodeNotShortened(t *testing.T) {
 	var all []*corev1.Pod
 	for i := range 500 {
 		all = append(all, wide(fmt.Sprintf("p%03d", i), 10, runs))
@@ -205,7 +205,7 @@ func TestBudget_OrdinaryNodeIsWhole(t *testing.T) {
 	}
 	for _, pod := range p.Active() {
 		if parts(&pod) != 20 {
-			t.Fatalf("%d parts are kept of %s", parts(&pod), pod.Name)
+			t.Fatalf("%d parts are stored of %s, want 20", parts(&pod), pod.Name)
 		}
 	}
 }

@@ -19,18 +19,18 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
-func TestDialNeedsAServer(t *testing.T) {
+func TestDial_RequiresServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if _, err := client.Dial(client.Options{}); !errors.Is(err, client.ErrNoServer) {
-		t.Errorf("without any server: %v", err)
+		t.Errorf("without a server: got %v, want ErrNoServer", err)
 	}
 	if _, err := client.Dial(client.Options{Kubeconfig: "/nowhere/kubeconfig"}); err == nil || errors.Is(err, client.ErrNoServer) {
-		t.Errorf("with a kubeconfig that is not there: %v", err)
+		t.Errorf("with a missing kubeconfig: %v", err)
 	}
 }
 
 // Each client has a connection of its own without a rate limit.
-func TestAControllersClients(t *testing.T) {
+func TestDial_ClientsAreSeparateAndUnlimited(t *testing.T) {
 	s := newServer(t, true)
 	var mu sync.Mutex
 	connections := map[string]bool{}
@@ -57,14 +57,14 @@ func TestAControllersClients(t *testing.T) {
 		}
 	}
 	if took := time.Since(begun); took > 10*time.Second { // at 5 a second, client-go's default, a minute
-		t.Errorf("300 requests took %s: somebody limits them", took)
+		t.Errorf("300 requests took %s: they are rate limited", took)
 	}
 	if len(connections) != 3 {
 		t.Errorf("three clients share %d connections", len(connections))
 	}
 }
 
-func TestAnElectionDoesNotWaitForASilentServer(t *testing.T) {
+func TestDial_ElectingTimesOutOnSilentServer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never responds
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +79,12 @@ func TestAnElectionDoesNotWaitForASilentServer(t *testing.T) {
 	defer cancel()
 	_, err = c.Electing.Leases("a").Get(ctx, "b", metav1.GetOptions{})
 	if err == nil || ctx.Err() != nil {
-		t.Errorf("%v, and the caller's own patience ended: %v", err, ctx.Err())
+		t.Errorf("%v, and the caller's context ended: %v", err, ctx.Err())
 	}
 }
 
 // As in kubectl, each file may have a part, and a missing file is ignored.
-func TestDialAsUser_MergesTheFilesOfKUBECONFIG(t *testing.T) {
+func TestDialAsUser_MergesFilesOfKUBECONFIG(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -104,13 +104,13 @@ func TestDialAsUser_MergesTheFilesOfKUBECONFIG(t *testing.T) {
 		context, server string
 		fault           string
 	}{
-		"the first file chooses the context":  {files: []string{missing, context, clusters}, context: "b", server: "https://b.test"},
-		"a later file that chooses another":   {files: []string{clusters, context}, context: "a", server: "https://a.test"},
-		"an empty entry":                      {files: []string{"", clusters}, context: "a", server: "https://a.test"},
-		"--kubeconfig wins":                   {files: []string{context, clusters}, given: clusters, context: "a", server: "https://a.test"},
-		"no file exists":                      {files: []string{missing, missing + "-too"}, fault: missing + "-too: file does not exist"},
-		"a --kubeconfig that does not exist":  {files: []string{clusters}, given: missing, fault: "missing"},
-		"a context without a cluster is none": {files: []string{context}, fault: "use the kubeconfig " + context},
+		"context from the first file":     {files: []string{missing, context, clusters}, context: "b", server: "https://b.test"},
+		"another context in a later file": {files: []string{clusters, context}, context: "a", server: "https://a.test"},
+		"empty entry":                     {files: []string{"", clusters}, context: "a", server: "https://a.test"},
+		"--kubeconfig set":                {files: []string{context, clusters}, given: clusters, context: "a", server: "https://a.test"},
+		"missing files":                   {files: []string{missing, missing + "-too"}, fault: missing + "-too: file does not exist"},
+		"missing --kubeconfig":            {files: []string{clusters}, given: missing, fault: "missing"},
+		"context without a cluster":       {files: []string{context}, fault: "use the kubeconfig " + context},
 	} {
 		t.Setenv("KUBECONFIG", strings.Join(tc.files, string(filepath.ListSeparator)))
 		clients, err := client.DialAsUser(tc.given, "test")
@@ -122,7 +122,7 @@ func TestDialAsUser_MergesTheFilesOfKUBECONFIG(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
 		case clients.Context != tc.context || clients.Server != tc.server:
-			t.Errorf("%s: the context is %s at %s", name, clients.Context, clients.Server)
+			t.Errorf("%s: got context %s at %s", name, clients.Context, clients.Server)
 		}
 	}
 }

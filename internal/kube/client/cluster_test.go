@@ -18,7 +18,7 @@ import (
 
 // On a real API server, with the rights of a node: the pods bound to this node appear, others
 // never, and known pods remain without the server.
-func TestPodsOfARealServer(t *testing.T) {
+func TestWatchPods_OnRealAPIServer(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
@@ -39,46 +39,46 @@ func TestPodsOfARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := &logcapture.Book{}
-	connection, err := client.Connect(client.Options{Kubeconfig: path, NodeName: "n1", Log: book.Logger()})
+	log := &logcapture.Book{}
+	connection, err := client.Connect(client.Options{Kubeconfig: path, NodeName: "n1", Log: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := client.WatchPods(ctx, connection, []signals.Pod{{UID: "old", Name: "old"}}, nil)
 	n := client.WatchNode(ctx, connection, nil)
-	others := func() string { // must stay empty at all times
+	foreign := func() string { // must stay empty at all times
 		for _, pod := range p.Active() {
 			if pod.Name == "x" || pod.Name == "pending" {
-				return "a pod of elsewhere is taken for one of this node: " + pod.Name
+				return "a pod of another node is active: " + pod.Name
 			}
 		}
 		return ""
 	}
 	known := func(want string) {
 		t.Helper()
-		eventually(t, "known: "+want, func() bool { return names(p.Active()) == want }, others)
+		eventually(t, "active: "+want, func() bool { return names(p.Active()) == want }, foreign)
 	}
 	known("a")
 	eventually(t, "the node is known", func() bool { return n.UID() != "" })
 	bind(ctx, t, admin, "b", "n1")
 	bind(ctx, t, admin, "y", "n2")
 	known("a b")
-	deletedPodsSayWhenTheyEnd(ctx, t, admin, p)
-	endedPodsAreNotActive(ctx, t, admin, p)
+	checkEndOfDeletedPod(ctx, t, admin, p)
+	checkEndedPodNotActive(ctx, t, admin, p)
 	bind(ctx, t, admin, "a", "n1")
 	known("a b")
-	lastsLongerThanTheServer(ctx, t, c, p, n)
+	checkServerRestart(ctx, t, c, p, n)
 	bind(ctx, t, admin, "c", "n1")
 	known("a b c")
-	if n := book.Count("Failed to reach the API server"); n > 6 {
-		t.Errorf("one outage was told %d times", n)
+	if n := log.Count("Failed to reach the API server"); n > 6 {
+		t.Errorf("one outage was logged %d times", n)
 	}
 	c.Link.Stall() // the connection stays open, and forwards nothing
 	bind(ctx, t, admin, "d", "n1")
 	if err := admin.CoreV1().Pods("default").Delete(ctx, "c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is noticed that nobody is there", func() bool { return p.Err() != nil }, others)
+	eventually(t, "the stalled connection is detected", func() bool { return p.Err() != nil }, foreign)
 	if got := names(p.Active()); got != "a b c" {
 		t.Errorf("active behind a stalled connection: %s", got)
 	}
@@ -88,8 +88,8 @@ func TestPodsOfARealServer(t *testing.T) {
 	known("a b d")
 }
 
-// lastsLongerThanTheServer kills the server and starts it again.
-func lastsLongerThanTheServer(ctx context.Context, t *testing.T, c *cluster.Cluster, p *client.Pods, n *client.Node) {
+// checkServerRestart kills the server and starts it again.
+func checkServerRestart(ctx context.Context, t *testing.T, c *cluster.Cluster, p *client.Pods, n *client.Node) {
 	t.Helper()
 	known := func() string {
 		if got := names(p.Active()); got != "a b" || n.UID() == "" || !p.Synced() || p.State("none") != client.Gone {
@@ -97,15 +97,15 @@ func lastsLongerThanTheServer(ctx context.Context, t *testing.T, c *cluster.Clus
 		}
 		return ""
 	}
-	// After SIGTERM it would wait a minute for watches to end.
+	// After SIGTERM the server would wait a minute for watches to end.
 	if err := c.APIServer.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is told that the server is gone", func() bool { return p.Err() != nil && n.Err() != nil }, known)
+	eventually(t, "the outage is reported", func() bool { return p.Err() != nil && n.Err() != nil }, known)
 	if err := c.APIServer.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server has answered again", func() bool { return p.Err() == nil && n.Err() == nil }, known)
+	eventually(t, "the recovery is reported", func() bool { return p.Err() == nil && n.Err() == nil }, known)
 }
 
 func register(ctx context.Context, t *testing.T, admin kubernetes.Interface, name string) {
@@ -143,28 +143,28 @@ func find(p *client.Pods, name string) *signals.Pod {
 	return &signals.Pod{}
 }
 
-func deletedPodsSayWhenTheyEnd(ctx context.Context, t *testing.T, admin kubernetes.Interface, p *client.Pods) {
+func checkEndOfDeletedPod(ctx context.Context, t *testing.T, admin kubernetes.Interface, p *client.Pods) {
 	t.Helper()
 	if !find(p, "a").EndsBy.IsZero() {
-		t.Error("a pod that nobody has deleted is about to end")
+		t.Error("a pod without a deletion timestamp has an end time")
 	}
 	begin := time.Now()
 	if err := admin.CoreV1().Pods("default").Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is known when a ends", func() bool { return !find(p, "a").EndsBy.IsZero() })
+	eventually(t, "a has an end time", func() bool { return !find(p, "a").EndsBy.IsZero() })
 	if grace := find(p, "a").EndsBy.Sub(begin); grace < 58*time.Second || grace > 75*time.Second {
-		t.Errorf("a pod with a grace period of 60 s ends %v after it was deleted", grace)
+		t.Errorf("a pod with a grace period of 60 s ends %v after its deletion", grace)
 	}
 }
 
-// endedPodsAreNotActive sets the pod a to a terminal phase, as an eviction does.
-func endedPodsAreNotActive(ctx context.Context, t *testing.T, admin kubernetes.Interface, p *client.Pods) {
+// checkEndedPodNotActive sets the pod a to a terminal phase, as an eviction does.
+func checkEndedPodNotActive(ctx context.Context, t *testing.T, admin kubernetes.Interface, p *client.Pods) {
 	t.Helper()
 	uid := find(p, "a").UID
 	object, ok := p.Get(uid)
 	if !ok {
-		t.Fatal("there is no object of an active pod")
+		t.Fatal("an active pod has no object")
 	}
 	failed := object.DeepCopy()
 	failed.Status.Phase, failed.Status.Reason = corev1.PodFailed, "Evicted"

@@ -69,7 +69,7 @@ func (s configMapStore) Replace(list []any, _ string) error {
 	for _, object := range list {
 		found, ok := object.(*corev1.ConfigMap)
 		if !ok {
-			return fmt.Errorf("take in a list of ConfigMaps: it holds a %T", object)
+			return fmt.Errorf("store a list of ConfigMaps: unexpected %T", object)
 		}
 		if found.Name == s.name {
 			data = &found.Data

@@ -11,41 +11,41 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
-func words(name, all string) *corev1.ConfigMap {
+func configMap(name, all string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"all": all}}
 }
 
-func TestOneConfigMapIsFollowed(t *testing.T) {
-	client := fake.NewClientset(words("words", "armed"), words("other", "disarmed"))
+func TestWatchConfigMap_FollowsChanges(t *testing.T) {
+	client := fake.NewClientset(configMap("settings", "armed"), configMap("other", "disarmed"))
 	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: apitest.From(client), client: apitest.From(client), urgent: apitest.From(client)}
-	told := make(chan struct{}, 100)
-	m := WatchConfigMap(t.Context(), c, "ns", "words", func() { told <- struct{}{} })
-	<-told
+	changes := make(chan struct{}, 100)
+	m := WatchConfigMap(t.Context(), c, "ns", "settings", func() { changes <- struct{}{} })
+	<-changes
 	if !m.Synced() || m.Data()["all"] != "armed" || m.Err() != nil {
 		t.Fatalf("%v, synced %v, %v", m.Data(), m.Synced(), m.Err())
 	}
-	if _, err := client.CoreV1().ConfigMaps("ns").Update(t.Context(), words("words", "disarmed"), metav1.UpdateOptions{}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps("ns").Update(t.Context(), configMap("settings", "disarmed"), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for m.Data()["all"] != "disarmed" {
-		<-told
+		<-changes
 	}
-	if err := client.CoreV1().ConfigMaps("ns").Delete(t.Context(), "words", metav1.DeleteOptions{}); err != nil {
+	if err := client.CoreV1().ConfigMaps("ns").Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for m.Data() != nil {
-		<-told
+		<-changes
 	}
 }
 
-func TestNoOtherConfigMapIsMeant(t *testing.T) {
-	told := 0
-	s := configMapStore{&ConfigMap{name: "words", changed: func() { told++ }}}
-	if err := s.Replace([]any{words("other", "armed"), words("words", "disarmed")}, "1"); err != nil || s.Data()["all"] != "disarmed" || told != 1 {
-		t.Errorf("%v, %v, told %d times", s.Data(), err, told)
+func TestConfigMapStore_IgnoresOtherConfigMaps(t *testing.T) {
+	changes := 0
+	s := configMapStore{&ConfigMap{name: "settings", changed: func() { changes++ }}}
+	if err := s.Replace([]any{configMap("other", "armed"), configMap("settings", "disarmed")}, "1"); err != nil || s.Data()["all"] != "disarmed" || changes != 1 {
+		t.Errorf("got %v, %v, %d changes", s.Data(), err, changes)
 	}
-	if s.Update(words("other", "armed")) != nil || s.Delete(words("other", "armed")) != nil || s.Resync() != nil || s.Data()["all"] != "disarmed" || told != 1 {
-		t.Errorf("another one counts: %v, told %d times", s.Data(), told)
+	if s.Update(configMap("other", "armed")) != nil || s.Delete(configMap("other", "armed")) != nil || s.Resync() != nil || s.Data()["all"] != "disarmed" || changes != 1 {
+		t.Errorf("another ConfigMap had an effect: %v, %d changes", s.Data(), changes)
 	}
 	for _, err := range []error{s.Add("x"), s.Replace([]any{"x"}, "2")} {
 		if err == nil || s.Data()["all"] != "disarmed" {
@@ -53,6 +53,6 @@ func TestNoOtherConfigMapIsMeant(t *testing.T) {
 		}
 	}
 	if err := s.Replace(nil, "3"); err != nil || s.Data() != nil || !s.Synced() {
-		t.Errorf("one that does not exist: %v, %v", s.Data(), err)
+		t.Errorf("missing ConfigMap: %v, %v", s.Data(), err)
 	}
 }

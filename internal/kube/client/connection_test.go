@@ -17,7 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
-func TestNodeName(t *testing.T) {
+func TestNodeName_FromFlagEnvironmentOrHostname(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -43,14 +43,14 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-func TestKubeconfigsThatCanNotBeUsed(t *testing.T) {
+func TestConnect_RejectsUnusableKubeconfigs(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1") // of a cluster: it must not silently replace a given kubeconfig
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
 	for name, text := range map[string]string{
 		"empty":               "",
 		"not YAML":            "{[",
-		"a context of nobody": "apiVersion: v1\nkind: Config\ncurrent-context: x\n",
-		"no certificate":      "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: missing.crt}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n",
+		"missing context":     "apiVersion: v1\nkind: Config\ncurrent-context: x\n",
+		"missing certificate": "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: missing.crt}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n",
 	} {
 		path := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -58,33 +58,33 @@ func TestKubeconfigsThatCanNotBeUsed(t *testing.T) {
 		}
 		if c, err := client.Connect(client.Options{Kubeconfig: path, NodeName: "n1"}); err == nil {
 			t.Errorf("%s: connected to %v", name, c)
-		} else if name == "no certificate" != strings.Contains(err.Error(), "missing.crt") || name != "no certificate" && !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: the error does not say what is wrong: %v", name, err)
+		} else if name == "missing certificate" != strings.Contains(err.Error(), "missing.crt") || name != "missing certificate" && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: the error does not name the fault: %v", name, err)
 		}
 	}
 	if _, err := client.Connect(client.Options{Kubeconfig: "/nowhere/kubeconfig", NodeName: "n1"}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a kubeconfig that does not exist: %v", err)
+		t.Errorf("missing kubeconfig: got %v, want ErrNotExist", err)
 	}
 	if _, err := client.Connect(client.Options{NodeName: "n1"}); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
-		t.Errorf("in a cluster, but without a token: %v", err)
+		t.Errorf("in a cluster without a token: %v", err)
 	}
 }
 
 // An eviction does not wait for the other requests of the agent.
-func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
+func TestUrgent_NotDelayedByOtherRequests(t *testing.T) {
 	s := newServer(t, true)
 	c, _ := s.connect(t, s.URL)
-	ask := func(ctx context.Context) error {
+	list := func(ctx context.Context) error {
 		_, err := c.Client().Pods("").List(ctx, metav1.ListOptions{})
 		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var asking sync.WaitGroup
+	var pending sync.WaitGroup
 	for range 200 { // 20 at once, then 10 a second
-		asking.Go(func() { _ = ask(ctx) })
+		pending.Go(func() { _ = list(ctx) })
 	}
-	eventually(t, "the patient client has used up what it may ask at once", func() bool { return s.asked() >= 20 })
-	before := s.asked()
+	eventually(t, "the ordinary client has used its burst", func() bool { return s.requestCount() >= 20 })
+	before := s.requestCount()
 	start := time.Now()
 	for range 100 {
 		if _, err := c.Urgent().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
@@ -94,14 +94,14 @@ func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second { // at 10 a second it would take 10 s
 		t.Errorf("100 urgent requests took %v", took)
 	}
-	if others := s.asked() - before - 100; others > 60 {
-		t.Errorf("meanwhile %d other requests were made: nothing limits them", others)
+	if ordinary := s.requestCount() - before - 100; ordinary > 60 {
+		t.Errorf("%d ordinary requests meanwhile: they are not rate limited", ordinary)
 	}
 	cancel()
-	asking.Wait()
+	pending.Wait()
 }
 
-func TestRequestsEndInTime(t *testing.T) {
+func TestUrgent_TimesOutOnSilentServer(t *testing.T) {
 	silent := func() net.Listener { // accepts connections, and never responds
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -117,16 +117,16 @@ func TestRequestsEndInTime(t *testing.T) {
 	}
 	start := time.Now()
 	if _, err := c.Urgent().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("an answer from nobody")
+		t.Error("no error from a silent server")
 	}
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("a request that may take 200 ms took %v", took)
+		t.Errorf("a request with a timeout of 200 ms took %v", took)
 	}
 }
 
 // A dead connection without an error, as behind a firewall that dropped it, is closed. The pods are
 // watched on a new connection.
-func TestDeadConnectionsAreNoticed(t *testing.T) {
+func TestWatchPods_ReconnectsAfterDeadConnection(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	s := newServer(t, true)
@@ -140,12 +140,12 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 	start := time.Now()
 	eventually(t, "b is known", func() bool { return names(p.Active()) == "a b" })
 	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("a dead connection was noticed after %v: 2 s and a pause were allowed", took)
+		t.Errorf("a dead connection was replaced after %v, want 2 s and a backoff", took)
 	}
 }
 
-// Values of an operator remain; unset ones become short.
-func TestSignsOfLifeAreAskedForSoon(t *testing.T) {
+// Values of an operator remain; unset ones get a short default.
+func TestConnect_SetsHTTP2PingTimeouts(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "7")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "") // restored after the test
 	if err := os.Unsetenv("HTTP2_PING_TIMEOUT_SECONDS"); err != nil {
@@ -154,7 +154,7 @@ func TestSignsOfLifeAreAskedForSoon(t *testing.T) {
 	s := newServer(t, true)
 	s.connect(t, s.URL)
 	if idle, ping := os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS"), os.Getenv("HTTP2_PING_TIMEOUT_SECONDS"); idle != "7" || ping != "5" {
-		t.Errorf("asked after %s s, given up after %s s; want 7 and 5", idle, ping)
+		t.Errorf("read idle timeout %s s, ping timeout %s s; want 7 and 5", idle, ping)
 	}
 }
 

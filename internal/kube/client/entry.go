@@ -53,7 +53,7 @@ func (p *Pods) entryOf(object *corev1.Pod) *entry {
 		state: stateOf(object), uid: object.UID, mirror: agentpods.IsMirror(object), version: object.ResourceVersion, generation: object.Generation,
 		created: object.CreationTimestamp, deleted: object.DeletionTimestamp.DeepCopy(),
 		phase: object.Status.Phase, reason: cut(object.Status.Reason, maxReason), message: cut(object.Status.Message, maxText),
-		conditions: keptConditions(object.Status.Conditions),
+		conditions: storedConditions(object.Status.Conditions),
 	}
 	if e.state != Active { // nothing runs, and no request of it is read
 		ended := *object
@@ -96,19 +96,19 @@ const ours = "plimsoll.dev/"
 
 // keptConditions returns the conditions that report an eviction. A long message is cut at its
 // beginning, because programs parse its end.
-func keptConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
+func storedConditions(all []corev1.PodCondition) (stored []corev1.PodCondition) {
 	for i := range all {
 		c := all[i]
-		if c.Type != corev1.DisruptionTarget && !strings.HasPrefix(string(c.Type), ours) || len(kept) == maxConditions {
+		if c.Type != corev1.DisruptionTarget && !strings.HasPrefix(string(c.Type), ours) || len(stored) == maxConditions {
 			continue
 		}
 		c.Type, c.Reason = corev1.PodConditionType(cut(string(c.Type), maxReason)), cut(c.Reason, maxReason)
 		if len(c.Message) > maxText {
 			c.Message = strings.Clone(c.Message[len(c.Message)-maxText:])
 		}
-		kept = append(kept, c)
+		stored = append(stored, c)
 	}
-	return kept
+	return stored
 }
 
 // keptImages returns the images of the containers. Names longer than any registry accepts are left

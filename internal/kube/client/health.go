@@ -16,7 +16,7 @@ import (
 // patience bounds the waits for the server. A list of one node's objects is short. Some proxies
 // forward nothing of a watch before its first event, and a server sends one event a minute. A node
 // recovers within 15 s after an interruption, and many nodes do not reconnect at once.
-var patience = reflector.Patience{
+var patience = reflector.Timeouts{
 	List:   30 * time.Second,
 	Open:   90 * time.Second,
 	Pauses: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: 20},

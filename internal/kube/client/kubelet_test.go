@@ -25,7 +25,7 @@ import (
 const mebi = 1 << 20
 
 // The status that a real kubelet writes is converted correctly, and agrees with the runtime.
-func TestPodsOfARealKubelet(t *testing.T) {
+func TestWatchPods_OnRealKubelet(t *testing.T) {
 	manifests := t.TempDir()
 	c := cluster.Make(t, cluster.Options{Components: cluster.Kubelet, Node: cluster.NodeOptions{
 		Memory: 1 << 30, KubeletConfig: map[string]any{"staticPodPath": manifests, "fileCheckFrequency": "1s"},
@@ -48,10 +48,10 @@ func TestPodsOfARealKubelet(t *testing.T) {
 	n := client.WatchNode(ctx, connection, nil)
 
 	sized := cluster.Hog("sized")
-	sized.Spec.Containers[0].Resources = cluster.Ask(64*mebi, 0)
+	sized.Spec.Containers[0].Resources = cluster.Resources(64*mebi, 0)
 	always := corev1.ContainerRestartPolicyAlways
 	side := cluster.HogContainer("side")
-	side.RestartPolicy, side.Resources = &always, cluster.Ask(16*mebi, 0)
+	side.RestartPolicy, side.Resources = &always, cluster.Resources(16*mebi, 0)
 	sized.Spec.InitContainers = []corev1.Container{side}
 	made, err := c.Node.AddPod(ctx, sized)
 	if err != nil {
@@ -67,50 +67,50 @@ func TestPodsOfARealKubelet(t *testing.T) {
 	if shutting, why := n.ShuttingDown(); n.KubeletVersion() == "" || shutting {
 		t.Errorf("kubelet %q, shutting down %v %q", n.KubeletVersion(), shutting, why)
 	}
-	resizesCountWhenTheyAreGranted(ctx, t, c, admin, p, n.Object().Status.Allocatable.Memory().Value())
-	staticPodsAreKnownByTheUIDTheyRunUnder(t, c, p, manifests)
-	theRuntimeKnowsTheSame(ctx, t, c, p)
+	checkResizeCountsOnceGranted(ctx, t, c, admin, p, n.Object().Status.Allocatable.Memory().Value())
+	checkStaticPodUID(t, c, p, manifests)
+	checkAgainstRuntime(ctx, t, c, p)
 }
 
-// resizesCountWhenTheyAreGranted requests more memory than is free. The kubelet grants it after the
+// checkResizeCountsOnceGranted requests more memory than is free. The kubelet grants it after the
 // end of another pod.
-func resizesCountWhenTheyAreGranted(ctx context.Context, t *testing.T, c *cluster.Cluster, admin kubernetes.Interface, p *client.Pods, allocatable int64) {
+func checkResizeCountsOnceGranted(ctx context.Context, t *testing.T, c *cluster.Cluster, admin kubernetes.Interface, p *client.Pods, allocatable int64) {
 	t.Helper()
-	neighbour := cluster.Hog("neighbour")
-	neighbour.Spec.Containers[0].Resources = cluster.Ask(allocatable/2, 0)
-	there, err := c.Node.AddPod(ctx, neighbour)
+	other := cluster.Hog("other")
+	other.Spec.Containers[0].Resources = cluster.Resources(allocatable/2, 0)
+	created, err := c.Node.AddPod(ctx, other)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const before = 80 * mebi
-	asked := allocatable * 3 / 4
-	patch := fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "%d"}}}]}}`, asked)
+	requested := allocatable * 3 / 4
+	patch := fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "%d"}}}]}}`, requested)
 	if _, err := admin.CoreV1().Pods("default").Patch(ctx, "sized", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
 		t.Fatal(err)
 	}
-	still := func() string {
+	unchanged := func() string {
 		if got := find(p, "sized").MemoryRequest.Value; got != before {
-			return fmt.Sprintf("the pod counts with %d bytes, of which nobody has granted more than %d", got, int64(before))
+			return fmt.Sprintf("the pod counts with %d bytes, but only %d are granted", got, int64(before))
 		}
 		return ""
 	}
-	eventually(t, "the kubelet has put the resize off", func() bool {
+	eventually(t, "the kubelet has deferred the resize", func() bool {
 		object, err := admin.CoreV1().Pods("default").Get(ctx, "sized", metav1.GetOptions{})
-		return err == nil && object.Spec.Containers[0].Resources.Requests.Memory().Value() == asked &&
+		return err == nil && object.Spec.Containers[0].Resources.Requests.Memory().Value() == requested &&
 			slices.ContainsFunc(object.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
-	}, still)
-	if fault := still(); fault != "" {
+	}, unchanged)
+	if fault := unchanged(); fault != "" {
 		t.Error(fault)
 	}
-	if err := there.Remove(ctx); err != nil {
+	if err := created.Remove(ctx); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the resize is granted", func() bool {
-		return int64(find(p, "sized").MemoryRequest.Value) == asked+16*mebi
+		return int64(find(p, "sized").MemoryRequest.Value) == requested+16*mebi
 	})
 }
 
-func staticPodsAreKnownByTheUIDTheyRunUnder(t *testing.T, c *cluster.Cluster, p *client.Pods, manifests string) {
+func checkStaticPodUID(t *testing.T, c *cluster.Cluster, p *client.Pods, manifests string) {
 	t.Helper()
 	static := c.Node.Prepare(cluster.Hog("static"))
 	static.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -134,11 +134,11 @@ func staticPodsAreKnownByTheUIDTheyRunUnder(t *testing.T, c *cluster.Cluster, p 
 	pod := object.DeepCopy()
 	pod.UID = types.UID(got.UID)
 	if pids, err := c.Node.Pod(pod).PIDs(); err != nil || len(pids) == 0 {
-		t.Errorf("the UID %s names no cgroup with processes: %v", got.UID, err)
+		t.Errorf("no processes in the cgroup of UID %s: %v", got.UID, err)
 	}
 }
 
-func theRuntimeKnowsTheSame(ctx context.Context, t *testing.T, c *cluster.Cluster, p *client.Pods) {
+func checkAgainstRuntime(ctx context.Context, t *testing.T, c *cluster.Cluster, p *client.Pods) {
 	t.Helper()
 	runtime, err := cri.Open(cri.Options{Endpoint: c.Node.Socket, Timeout: 10 * time.Second})
 	if err != nil {
@@ -165,6 +165,6 @@ func theRuntimeKnowsTheSame(ctx context.Context, t *testing.T, c *cluster.Cluste
 		return text
 	}
 	if fromAPI, fromRuntime := known(p.Active()), known(agentpods.FromRuntime(sandboxes, containers, nil)); fromAPI != fromRuntime {
-		t.Errorf("the API server knows\n%sthe runtime\n%s", fromAPI, fromRuntime)
+		t.Errorf("pods of the API server\n%sof the runtime\n%s", fromAPI, fromRuntime)
 	}
 }

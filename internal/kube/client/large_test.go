@@ -24,21 +24,21 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// watchBulk watches a node's pods and returns them. most is the peak of reachable bytes during
-// their arrival, and kept the reachable bytes afterwards, both above the level before.
-func watchBulk(t *testing.T, b *bulk.Server) (p *client.Pods, most, kept int64) {
+// watchBulk watches a node's pods and returns them. peak is the maximum of reachable bytes during
+// their arrival, and retained the reachable bytes afterwards, both above the level before.
+func watchBulk(t *testing.T, b *bulk.Server) (p *client.Pods, peak, retained int64) {
 	t.Helper()
 	var before int64
 	connected := func() { before = live() }
 	b.Sent = func(n int) {
 		if n%5 == 0 {
-			most = max(most, live()-before)
+			peak = max(peak, live()-before)
 		}
 	}
 	p, size := arrive(t, b, connected)
-	kept = live() - before
-	t.Logf("%d pods of %d bytes: at most %d KiB while they arrived, %d KiB kept", b.Pods, size, most>>10, kept>>10)
-	return p, most, kept
+	retained = live() - before
+	t.Logf("%d pods of %d bytes: at most %d KiB while they arrived, %d KiB retained", b.Pods, size, peak>>10, retained>>10)
+	return p, peak, retained
 }
 
 // arrive watches a node's pods until they are known, after a call of connected.
@@ -86,17 +86,17 @@ func forms(t *testing.T, test func(t *testing.T, b *bulk.Server)) {
 func TestPods_LargePodsCostNoMemory(t *testing.T) {
 	forms(t, func(t *testing.T, b *bulk.Server) {
 		b.Pods, b.Failed, b.Grow = 40, 30, bulk.Fill
-		p, most, kept := watchBulk(t, b)
+		p, peak, retained := watchBulk(t, b)
 		if n := len(p.Active()); n != 10 || p.State("p-000001") != client.Ended {
-			t.Errorf("%d pods are active, and one that has failed is %s", n, p.State("p-000001"))
+			t.Errorf("%d pods are active, want 10, and a failed one is %s", n, p.State("p-000001"))
 		}
 		// Buffers of the connection hold 4 MiB on either side. An object of 1.3 MB has up to four
 		// copies while it is decoded.
-		if most > 24<<20 {
-			t.Errorf("%d MiB were reachable while 52 MB of pods arrived", most>>20)
+		if peak > 24<<20 {
+			t.Errorf("%d MiB were reachable while 52 MB of pods arrived", peak>>20)
 		}
-		if kept > 8<<20 {
-			t.Errorf("%d MiB are kept of 40 pods", kept>>20)
+		if retained > 8<<20 {
+			t.Errorf("%d MiB are retained for 40 pods", retained>>20)
 		}
 	})
 }
@@ -118,19 +118,19 @@ func wide(p *corev1.Pod) {
 	p.Status.Message, p.Status.NominatedNodeName = strings.Repeat("m", 100<<10), strings.Repeat("n", 100<<10)
 }
 
-func TestPods_WideActivePodsAreKeptShort(t *testing.T) {
+func TestPods_ShortensWideActivePods(t *testing.T) {
 	forms(t, func(t *testing.T, b *bulk.Server) {
 		b.Pods, b.Grow = 20, wide
-		p, _, kept := watchBulk(t, b)
+		p, _, retained := watchBulk(t, b)
 		if len(p.Active()) != 20 {
 			t.Fatalf("%d pods are active", len(p.Active()))
 		}
-		if most := int64(20 * 256 << 10); kept > most+4<<20 {
-			t.Errorf("%d KiB are kept of each pod", kept/20>>10)
+		if limit := int64(20 * 256 << 10); retained > limit+4<<20 {
+			t.Errorf("%d KiB are retained for each pod", retained/20>>10)
 		}
 		one := p.Active()[0]
 		if len(one.Volumes) != 1 || !one.Volumes[0].Local || one.Volumes[0].Directory != "kubernetes.io~empty-dir" {
-			t.Errorf("of 5000 volumes are measured %d: %.300v", len(one.Volumes), one.Volumes)
+			t.Errorf("of 5000 volumes %d are measured, want 1: %.300v", len(one.Volumes), one.Volumes)
 		}
 		if len(p.HostImages()) != 2 {
 			t.Errorf("images of pods in the host's network: %.300v", p.HostImages())
@@ -139,8 +139,8 @@ func TestPods_WideActivePodsAreKeptShort(t *testing.T) {
 }
 
 // A stopped kubelet rejects no pod, however many are bound to its node.
-func TestPods_ManyWideActivePodsAreKeptShort(t *testing.T) {
-	const bound = 600 // without a budget they take 34 MiB
+func TestPods_BoundsManyWideActivePods(t *testing.T) {
+	const bound = 600 // 34 MiB without a budget
 	forms(t, func(t *testing.T, b *bulk.Server) {
 		b.Pods, b.Grow = bound, func(p *corev1.Pod) {
 			for i := range 250 {
@@ -148,17 +148,17 @@ func TestPods_ManyWideActivePodsAreKeptShort(t *testing.T) {
 				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 			}
 		}
-		var before, most int64
+		var before, peak int64
 		b.Sent = func(n int) {
 			if n%100 == 0 {
-				most = max(most, live()-before)
+				peak = max(peak, live()-before)
 			}
 		}
 		p, _ := arrive(t, b, func() { before = live() })
-		kept := live() - before
-		t.Logf("at most %d MiB while %d pods arrived, %d MiB kept", most>>20, bound, kept>>20)
-		if most > 32<<20 || kept > 16<<20 {
-			t.Errorf("at most %d MiB while %d pods arrived, %d MiB kept", most>>20, bound, kept>>20)
+		retained := live() - before
+		t.Logf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)
+		if peak > 32<<20 || retained > 16<<20 {
+			t.Errorf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)
 		}
 		if n := len(p.Active()); n != bound {
 			t.Errorf("%d pods are active", n)
@@ -184,7 +184,7 @@ var many = map[string]func(*corev1.Pod){
 			p.Annotations[fmt.Sprint("a", i)] = ""
 		}
 	},
-	"nothing of it": func(*corev1.Pod) {},
+	"none": func(*corev1.Pod) {},
 }
 
 // The cost of a pod during its arrival, on either side of the connection.
@@ -218,7 +218,7 @@ func TestPods_ManySmallPartsCostNoMemory(t *testing.T) {
 	}
 }
 
-func TestPods_KeepsWhatIsReadOfAPod(t *testing.T) {
+func TestPods_StoresOnlyFieldsInUse(t *testing.T) {
 	s := newServer(t, true)
 	deleted := metav1.Now().Rfc3339Copy()
 	s.set(pod("a", func(p *corev1.Pod) {
@@ -233,10 +233,10 @@ func TestPods_KeepsWhatIsReadOfAPod(t *testing.T) {
 	eventually(t, "the pods are known", p.Synced)
 	got, _ := p.Get("uid-a")
 	if got.Annotations != nil || got.Spec.Containers != nil || len(got.Status.Conditions) != 2 {
-		t.Errorf("kept what is not read: %+v", got)
+		t.Errorf("unused fields are stored: %+v", got)
 	}
 	if got.UID != "uid-a" || got.Namespace != "ns" || got.Name != "a" || got.Generation != 3 || !got.DeletionTimestamp.Equal(&deleted) ||
 		got.Status.Phase != corev1.PodRunning || got.Status.Reason != "r" || got.Status.Message != "m" || got.Status.Conditions[0].Message != "m" {
-		t.Errorf("lost what is read: %+v", got)
+		t.Errorf("fields in use are missing: %+v", got)
 	}
 }

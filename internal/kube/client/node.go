@@ -90,7 +90,7 @@ func shuttingDown(node *corev1.Node, now time.Time) (shutting bool, why string) 
 		c := &node.Status.Conditions[i]
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse &&
 			strings.Contains(c.Message, shutdownMessage) && now.Sub(c.LastHeartbeatTime.Time) <= heartbeatAge {
-			return true, fmt.Sprintf("the kubelet said at %s: %s", c.LastHeartbeatTime.Format(time.RFC3339), c.Message)
+			return true, fmt.Sprintf("the kubelet reported at %s: %s", c.LastHeartbeatTime.Format(time.RFC3339), c.Message)
 		}
 	}
 	return false, ""
@@ -119,7 +119,7 @@ func (s nodeStore) Replace(list []any, _ string) error {
 	for _, object := range list {
 		node, ok := object.(*corev1.Node)
 		if !ok {
-			return fmt.Errorf("take in a list of nodes: it holds a %T", object)
+			return fmt.Errorf("store a list of nodes: unexpected %T", object)
 		}
 		if node.Name == s.name {
 			own = node
@@ -131,7 +131,7 @@ func (s nodeStore) Replace(list []any, _ string) error {
 		s.set(own)
 	}
 	s.synced.Store(true)
-	s.tell()
+	s.notify()
 	return nil
 }
 
@@ -142,19 +142,19 @@ func (s nodeStore) apply(object any, change func(*corev1.Node)) error {
 	}
 	if node.Name == s.name { // other nodes in the response are ignored
 		change(node)
-		s.tell()
+		s.notify()
 	}
 	return nil
 }
 
 func (n *Node) set(node *corev1.Node) {
-	kept := *node
-	kept.ObjectMeta = metadata(node.ObjectMeta)
-	kept.Status.Images = nil
-	n.latest.Store(&kept)
+	stored := *node
+	stored.ObjectMeta = metadata(node.ObjectMeta)
+	stored.Status.Images = nil
+	n.latest.Store(&stored)
 }
 
-func (n *Node) tell() {
+func (n *Node) notify() {
 	if n.changed != nil {
 		n.changed()
 	}

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
-func TestShuttingDown(t *testing.T) {
+func TestShuttingDown_FromReadyCondition(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ready := func(status corev1.ConditionStatus, message string, age time.Duration) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: corev1.NodeReady, Status: status, Reason: "KubeletNotReady", Message: message, LastHeartbeatTime: metav1.NewTime(now.Add(-age))}
@@ -26,16 +26,16 @@ func TestShuttingDown(t *testing.T) {
 		conditions []corev1.NodeCondition
 		want       bool
 	}{
-		{"nothing known", nil, false},
+		{"no conditions", nil, false},
 		{"ready", []corev1.NodeCondition{ready(corev1.ConditionTrue, "kubelet is posting ready status", 0)}, false},
-		{"not ready for another reason", []corev1.NodeCondition{ready(corev1.ConditionFalse, "container runtime is down", 0)}, false},
+		{"not ready without a shutdown", []corev1.NodeCondition{ready(corev1.ConditionFalse, "container runtime is down", 0)}, false},
 		{"shutting down", []corev1.NodeCondition{ready(corev1.ConditionFalse, "node is shutting down", time.Second)}, true},
-		{"shutting down, and more", []corev1.NodeCondition{ready(corev1.ConditionFalse, "[container runtime is down, node is shutting down]", time.Minute)}, true},
-		{"with a warning behind it", []corev1.NodeCondition{ready(corev1.ConditionFalse, "node is shutting down. WARNING: CPU hardcapping unsupported", 0)}, true},
-		{"said by a kubelet that has written nothing since", []corev1.NodeCondition{ready(corev1.ConditionFalse, "node is shutting down", 11*time.Minute)}, false},
-		{"unknown: the kubelet is gone", []corev1.NodeCondition{ready(corev1.ConditionUnknown, "node is shutting down", 0)}, false},
-		{"a shutdown that was called off", []corev1.NodeCondition{ready(corev1.ConditionTrue, "kubelet is posting ready status", 0)}, false},
-		{"in another condition", []corev1.NodeCondition{other, ready(corev1.ConditionTrue, "kubelet is posting ready status", 0)}, false},
+		{"shutting down and another reason", []corev1.NodeCondition{ready(corev1.ConditionFalse, "[container runtime is down, node is shutting down]", time.Minute)}, true},
+		{"shutting down with a warning", []corev1.NodeCondition{ready(corev1.ConditionFalse, "node is shutting down. WARNING: CPU hardcapping unsupported", 0)}, true},
+		{"shutting down in an old heartbeat", []corev1.NodeCondition{ready(corev1.ConditionFalse, "node is shutting down", 11*time.Minute)}, false},
+		{"unknown status", []corev1.NodeCondition{ready(corev1.ConditionUnknown, "node is shutting down", 0)}, false},
+		{"cancelled shutdown", []corev1.NodeCondition{ready(corev1.ConditionTrue, "kubelet is posting ready status", 0)}, false},
+		{"message of another condition", []corev1.NodeCondition{other, ready(corev1.ConditionTrue, "kubelet is posting ready status", 0)}, false},
 	} {
 		got, why := shuttingDown(&corev1.Node{Status: corev1.NodeStatus{Conditions: tc.conditions}}, now)
 		if got != tc.want || got != strings.Contains(why, "node is shutting down") {
@@ -43,19 +43,19 @@ func TestShuttingDown(t *testing.T) {
 		}
 	}
 	if got, _ := shuttingDown(nil, now); got {
-		t.Error("a node that is not known is shutting down")
+		t.Error("an unknown node is shutting down")
 	}
 }
 
-func TestTheOwnNodeIsFollowed(t *testing.T) {
+func TestWatchNode_FollowsOwnNode(t *testing.T) {
 	own := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
 	own.Status.NodeInfo.KubeletVersion = "v1.36.3"
 	own.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
 	client := fake.NewClientset(own, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2", UID: "u2"}})
 	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler), watching: apitest.From(client), client: apitest.From(client), urgent: apitest.From(client)}
-	told := make(chan struct{}, 100)
-	n := WatchNode(t.Context(), c, func() { told <- struct{}{} })
-	<-told
+	changes := make(chan struct{}, 100)
+	n := WatchNode(t.Context(), c, func() { changes <- struct{}{} })
+	<-changes
 	if !n.Synced() || n.UID() != "u1" || n.KubeletVersion() != "v1.36.3" || n.Object().ManagedFields != nil || n.Object().Status.Images != nil {
 		t.Errorf("the node: %+v", n.Object())
 	}
@@ -66,38 +66,38 @@ func TestTheOwnNodeIsFollowed(t *testing.T) {
 			t.Fatal(name, err)
 		}
 	}
-	<-told
+	<-changes
 	if shutting, why := n.ShuttingDown(); !shutting || n.UID() != "u1" {
 		t.Errorf("shutting down %v %q, UID %s", shutting, why, n.UID())
 	}
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	<-told
+	<-changes
 	if n.Object() != nil || !n.Synced() {
-		t.Errorf("a node that was deleted is still %v", n.Object())
+		t.Errorf("a deleted node is still %v", n.Object())
 	}
 }
 
 // Other objects and other Nodes change nothing.
-func TestNodesThatAreNotTheOwn(t *testing.T) {
-	var told atomic.Int32
-	s := nodeStore{&Node{name: "n1", changed: func() { told.Add(1) }}}
+func TestNodeStore_IgnoresOtherNodes(t *testing.T) {
+	var changes atomic.Int32
+	s := nodeStore{&Node{name: "n1", changed: func() { changes.Add(1) }}}
 	own := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2", UID: "u2"}}
-	if err := s.Replace([]any{own, other}, "1"); err != nil || s.UID() != "u1" || told.Load() != 1 {
-		t.Fatalf("%v, UID %s, told %d times", err, s.UID(), told.Load())
+	if err := s.Replace([]any{own, other}, "1"); err != nil || s.UID() != "u1" || changes.Load() != 1 {
+		t.Fatalf("%v, UID %s, %d changes", err, s.UID(), changes.Load())
 	}
 	if err := s.Replace([]any{&corev1.Pod{}}, "2"); err == nil {
-		t.Error("a list of pods was taken for nodes")
+		t.Error("a list of pods was accepted")
 	}
 	if err := s.Update(&corev1.Pod{}); err == nil {
-		t.Error("a pod was taken for a node")
+		t.Error("a pod was accepted")
 	}
-	if s.Update(other) != nil || s.Delete(other) != nil || s.Resync() != nil || s.UID() != "u1" || told.Load() != 1 {
-		t.Errorf("another node changed the own: UID %s, told %d times", s.UID(), told.Load())
+	if s.Update(other) != nil || s.Delete(other) != nil || s.Resync() != nil || s.UID() != "u1" || changes.Load() != 1 {
+		t.Errorf("another Node had an effect: UID %s, %d changes", s.UID(), changes.Load())
 	}
 	if err := s.Replace(nil, "3"); err != nil || s.Object() != nil || !s.Synced() {
-		t.Errorf("a node that does not exist: %v, %v", s.Object(), err)
+		t.Errorf("missing Node: %v, %v", s.Object(), err)
 	}
 }

@@ -178,9 +178,9 @@ func (p *Pods) publishAsNeeded(ctx context.Context) {
 		case <-p.dirty:
 		}
 		p.mu.Lock()
-		tell := p.publish(p.latest.Load().synced)
+		changed := p.publish(p.latest.Load().synced)
 		p.mu.Unlock()
-		p.tell(tell)
+		p.notify(changed)
 		select {
 		case <-ctx.Done():
 			return
@@ -189,7 +189,7 @@ func (p *Pods) publishAsNeeded(ctx context.Context) {
 	}
 }
 
-func (p *Pods) tell(changed bool) {
+func (p *Pods) notify(changed bool) {
 	if changed && p.changed != nil {
 		p.changed()
 	}

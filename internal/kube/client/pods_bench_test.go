@@ -45,8 +45,8 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkPublish measures a view of 250 pods, some with changes that matter to decisions or do
-// not.
+// BenchmarkPublish measures a view of 250 pods, with and without changes that matter to
+// decisions.
 func BenchmarkPublish(b *testing.B) {
 	for name, stale := range map[string]bool{"changed": true, "unchanged": false} {
 		b.Run(name, func(b *testing.B) {
@@ -61,8 +61,8 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// lookForLosses performs the reads that follow each change of the pods.
-func lookForLosses(p *Pods) {
+// readLosses performs the reads that follow each change of the pods.
+func readLosses(p *Pods) {
 	for object := range p.Unexplained() {
 		lost = object
 	}
@@ -74,13 +74,13 @@ var lost *corev1.Pod
 func BenchmarkUnexplained(b *testing.B) {
 	p, _ := manyPods(b)
 	for b.Loop() {
-		lookForLosses(p)
+		readLosses(p)
 	}
 }
 
 func TestUnexplained_CostsNothingWithoutLosses(t *testing.T) {
 	p, _ := manyPods(t)
-	if n := testing.AllocsPerRun(10, func() { lookForLosses(p) }); n > 0 {
+	if n := testing.AllocsPerRun(10, func() { readLosses(p) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

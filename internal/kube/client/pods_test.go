@@ -32,7 +32,7 @@ func bothWays(t *testing.T, test func(t *testing.T, s *server)) {
 	}
 }
 
-func TestPodsComeAndGo(t *testing.T) {
+func TestWatchPods_FollowsChanges(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *server) {
 		s.set(pod("b"), pod("a"), pod("done", phase(corev1.PodSucceeded, "")), pod("evicted", phase(corev1.PodFailed, "Evicted")))
 		c, log := s.connect(t, s.URL)
@@ -40,12 +40,12 @@ func TestPodsComeAndGo(t *testing.T) {
 		p := client.WatchPods(t.Context(), c, known, nil)
 		eventually(t, "the pods are known", p.Synced, func() string {
 			if !p.Synced() && p.State("uid-none") == client.Gone {
-				return "a pod is gone before the server has said so"
+				return "a pod is gone before the first list"
 			}
 			return ""
 		})
 		if got := s.selected(); got != "spec.nodeName=n1" {
-			t.Errorf("asked for %q: pods of other nodes are not this one's business", got)
+			t.Errorf("field selector %q, want spec.nodeName=n1", got)
 		}
 		if got := names(p.Active()); got != "a b" {
 			t.Errorf("active: %s, want a b", got)
@@ -58,10 +58,10 @@ func TestPodsComeAndGo(t *testing.T) {
 			}
 		}
 		if object, ok := p.Get("uid-evicted"); !ok || object.Status.Reason != "Evicted" {
-			t.Errorf("the object of an evicted pod: %v %v", ok, object)
+			t.Errorf("object of an evicted pod: %v %v", ok, object)
 		}
 		if _, ok := p.Get("uid-none"); ok {
-			t.Error("there is an object of a pod that does not exist")
+			t.Error("a missing pod has an object")
 		}
 		before := p.Active()
 		copied := slices.Clone(before)
@@ -72,16 +72,16 @@ func TestPodsComeAndGo(t *testing.T) {
 			t.Errorf("a is %s, b is %s", p.State("uid-a"), p.State("uid-b"))
 		}
 		if !reflect.DeepEqual(before, copied) {
-			t.Error("pods that were handed out have changed")
+			t.Error("pods returned earlier have changed")
 		}
 		if n := log.Count("level="); n > 0 {
-			t.Errorf("%d lines were logged though nothing went wrong", n)
+			t.Errorf("%d lines were logged without a fault", n)
 		}
 	})
 }
 
 // After any fault the known pods remain until the server sends better ones.
-func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
+func TestWatchPods_RetainsPodsDuringFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fail http.HandlerFunc
@@ -92,13 +92,13 @@ func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 		{"409", status(http.StatusConflict, metav1.StatusReasonConflict)},
 		{"410", status(http.StatusGone, metav1.StatusReasonExpired)},
 		{"403", status(http.StatusForbidden, metav1.StatusReasonForbidden)},
-		{"an empty object", says("application/json", "{}")},
-		{"an empty list without a resource version", says("application/json", `{"apiVersion": "v1", "kind": "PodList", "items": []}`)},
-		{"another list", says("application/json", `{"apiVersion": "v1", "kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "n1"}}]}`)},
-		{"a page of a proxy", says("text/html", "<html>please log in</html>")},
-		{"a list that breaks off", says("application/json", `{"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"na`)},
-		{"a connection that breaks off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-		{"a protobuf that is none", says("application/vnd.kubernetes.protobuf", "k8s\x00\xff\xff\xff")},
+		{"empty object", respond("application/json", "{}")},
+		{"empty list without a resource version", respond("application/json", `{"apiVersion": "v1", "kind": "PodList", "items": []}`)},
+		{"list of another kind", respond("application/json", `{"apiVersion": "v1", "kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "n1"}}]}`)},
+		{"page of a proxy", respond("text/html", "<html>please log in</html>")},
+		{"truncated list", respond("application/json", `{"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"na`)},
+		{"aborted connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"malformed protobuf", respond("application/vnd.kubernetes.protobuf", "k8s\x00\xff\xff\xff")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 			c, log := s.connect(t, s.URL)
 			p := client.WatchPods(t.Context(), c, nil, nil)
 			eventually(t, "the pods are known and watched", func() bool { return p.Synced() && s.watched() == 1 })
-			still := func() string {
+			unchanged := func() string {
 				if got := names(p.Active()); !strings.HasPrefix(got, "a b") || !p.Synced() || p.State("uid-a") != client.Active {
 					return fmt.Sprintf("active: %q, a is %s", got, p.State("uid-a"))
 				}
@@ -115,36 +115,36 @@ func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 			}
 			s.interrupt(2, tc.fail)
 			s.set(pod("c"))
-			eventually(t, "two answers have failed", func() bool { return s.left() == 0 }, still)
-			eventually(t, "c is known", func() bool { return names(p.Active()) == "a b c" }, still)
+			eventually(t, "two responses have failed", func() bool { return s.left() == 0 }, unchanged)
+			eventually(t, "c is known", func() bool { return names(p.Active()) == "a b c" }, unchanged)
 			eventually(t, "the fault is over", func() bool { return p.Err() == nil })
 			if n := log.Count("Failed to reach the API server"); n > 2 || n != log.Count("Resumed requests to the API server") {
-				t.Errorf("an outage was told %d times, its end %d times", n, log.Count("Resumed requests to the API server"))
+				t.Errorf("an outage was logged %d times, its end %d times", n, log.Count("Resumed requests to the API server"))
 			}
 		})
 	}
 }
 
-func TestKnownPodsServeUntilTheServerAnswers(t *testing.T) {
+func TestWatchPods_ReturnsKnownPodsUntilSynced(t *testing.T) {
 	s := newServer(t, true)
 	s.set(pod("a"))
 	s.interrupt(2, status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable))
 	c, _ := s.connect(t, s.URL)
-	var told atomic.Int32
-	p := client.WatchPods(t.Context(), c, []signals.Pod{{UID: "old", Name: "old"}}, func() { told.Add(1) })
+	var notifications atomic.Int32
+	p := client.WatchPods(t.Context(), c, []signals.Pod{{UID: "old", Name: "old"}}, func() { notifications.Add(1) })
 	eventually(t, "the server has answered", p.Synced, func() string {
-		if !p.Synced() && told.Load() == 0 && (names(p.Active()) != "old" || p.State("old") != client.Unknown) && !p.Synced() {
+		if !p.Synced() && notifications.Load() == 0 && (names(p.Active()) != "old" || p.State("old") != client.Unknown) && !p.Synced() {
 			return fmt.Sprintf("active %q, old is %s", names(p.Active()), p.State("old"))
 		}
 		return ""
 	})
-	eventually(t, "the change was told", func() bool { return told.Load() == 1 })
+	eventually(t, "the change was reported", func() bool { return notifications.Load() == 1 })
 	if names(p.Active()) != "a" || p.State("old") != client.Gone {
 		t.Errorf("active: %s, old is %s", names(p.Active()), p.State("old"))
 	}
 }
 
-func TestWithoutAServer(t *testing.T) {
+func TestConnect_WithoutServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	c, err := client.Connect(client.Options{NodeName: "n1"})
 	if err != nil || c.Configured() || c.Client() != nil || c.Urgent() != nil {
@@ -156,43 +156,43 @@ func TestWithoutAServer(t *testing.T) {
 		t.Errorf("active %s, synced %v, old is %s, %v", names(p.Active()), p.Synced(), p.State("old"), p.Err())
 	}
 	if shutting, _ := n.ShuttingDown(); n.Object() != nil || n.Synced() || n.UID() != "" || n.KubeletVersion() != "" || shutting || n.Err() != nil {
-		t.Errorf("something is known of a node without a server: %v", n.Object())
+		t.Errorf("a node without a server has state: %v", n.Object())
 	}
 }
 
 // A burst of events makes few views, and the last one is complete.
-func TestBurstsAreTakenTogether(t *testing.T) {
+func TestWatchPods_CoalescesBursts(t *testing.T) {
 	s := newServer(t, true)
 	c, _ := s.connect(t, s.URL)
-	var told atomic.Int32
-	p := client.WatchPods(t.Context(), c, nil, func() { told.Add(1) })
+	var notifications atomic.Int32
+	p := client.WatchPods(t.Context(), c, nil, func() { notifications.Add(1) })
 	eventually(t, "the server has answered", p.Synced)
-	const many = 200
-	all := make([]*corev1.Pod, many)
+	const count = 200
+	all := make([]*corev1.Pod, count)
 	for i := range all {
 		all[i] = pod(fmt.Sprintf("p%03d", i))
 	}
 	start := time.Now()
 	s.set(all...)
-	eventually(t, "all are known", func() bool { return len(p.Active()) == many })
-	if most := 3 + time.Since(start)/(40*time.Millisecond); time.Duration(told.Load()) > most {
-		t.Errorf("%d changes were told in %v, at most %d were to be expected", told.Load(), time.Since(start), most)
+	eventually(t, "all are known", func() bool { return len(p.Active()) == count })
+	if limit := 3 + time.Since(start)/(40*time.Millisecond); time.Duration(notifications.Load()) > limit {
+		t.Errorf("%d changes were reported in %v, want at most %d", notifications.Load(), time.Since(start), limit)
 	}
 }
 
 // A change that does not matter to decisions causes no call of changed, but is readable.
-func TestChangesThatChangeNothing(t *testing.T) {
+func TestWatchPods_IgnoresIrrelevantChanges(t *testing.T) {
 	s := newServer(t, true)
 	s.set(pod("a"))
 	c, _ := s.connect(t, s.URL)
-	var told atomic.Int32
-	p := client.WatchPods(t.Context(), c, nil, func() { told.Add(1) })
-	eventually(t, "the first change was told", func() bool { return told.Load() == 1 && s.watched() == 1 })
+	var notifications atomic.Int32
+	p := client.WatchPods(t.Context(), c, nil, func() { notifications.Add(1) })
+	eventually(t, "the first change was reported", func() bool { return notifications.Load() == 1 && s.watched() == 1 })
 	before := p.Active()
 	s.set(pod("a", func(p *corev1.Pod) { p.Status.Message = "news" }))
 	eventually(t, "the object is new", func() bool { o, ok := p.Get("uid-a"); return ok && o.Status.Message == "news" })
-	if told.Load() != 1 || &before[0] != &p.Active()[0] {
-		t.Errorf("told %d times, or the pods were made anew", told.Load())
+	if notifications.Load() != 1 || &before[0] != &p.Active()[0] {
+		t.Errorf("%d notifications, or the pods were replaced", notifications.Load())
 	}
 }
 
@@ -208,12 +208,12 @@ func TestPods_LostReasonIsReported(t *testing.T) {
 	}
 	s.set(evicted("Evicted", "why"))
 	c, _ := s.connect(t, s.URL)
-	var told atomic.Int32
-	p := client.WatchPods(t.Context(), c, nil, func() { told.Add(1) })
-	eventually(t, "the first change was reported", func() bool { return told.Load() == 1 && s.watched() == 1 })
+	var notifications atomic.Int32
+	p := client.WatchPods(t.Context(), c, nil, func() { notifications.Add(1) })
+	eventually(t, "the first change was reported", func() bool { return notifications.Load() == 1 && s.watched() == 1 })
 	for i, lost := range [][2]string{{"Evicted", ""}, {"", ""}, {"", "news"}, {"", "more"}} {
 		s.set(evicted(lost[0], lost[1]))
-		eventually(t, "the loss was reported", func() bool { return told.Load() == int32(2+i) })
+		eventually(t, "the loss was reported", func() bool { return notifications.Load() == int32(2+i) })
 		objects := slices.Collect(p.Unexplained())
 		if len(objects) != 1 || objects[0].Name != "a" || objects[0].Status.Reason != lost[0] || objects[0].Status.Message != lost[1] || objects[0].ResourceVersion == "" {
 			t.Errorf("%+v", objects)
@@ -222,7 +222,7 @@ func TestPods_LostReasonIsReported(t *testing.T) {
 }
 
 // Only pods with a loss to repair are read again at each change of the pods.
-func TestPods_Unexplained(t *testing.T) {
+func TestPods_UnexplainedReturnsOnlyLosses(t *testing.T) {
 	s := newServer(t, false)
 	marked := func(p *corev1.Pod) {
 		p.Status.Message, p.Status.Conditions = "why", []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue}}
@@ -239,12 +239,12 @@ func TestPods_Unexplained(t *testing.T) {
 	}
 	for uid, want := range map[string]bool{"uid-runs": true, "uid-lost": true, "uid-static": true, "5ta71c": false, "uid-none": false} {
 		if p.Has(uid) != want {
-			t.Errorf("there is a pod with the UID %s: %t", uid, !want)
+			t.Errorf("Has(%s) = %t", uid, !want)
 		}
 	}
 }
 
-func TestPodsThatCanNotBeUsed(t *testing.T) {
+func TestWatchPods_RejectsInvalidPods(t *testing.T) {
 	s := newServer(t, false)
 	mirror := func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"kubernetes.io/config.mirror": "uid-a", "kubernetes.io/config.source": "file"}
@@ -255,7 +255,7 @@ func TestPodsThatCanNotBeUsed(t *testing.T) {
 	s.set(pod("a"),
 		pod("elsewhere", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }),
 		pod("evil", func(p *corev1.Pod) { p.Name = "../../evil" }),
-		pod("impostor", mirror), // claims the UID of a
+		pod("impostor", mirror), // has the UID of a
 		pod("static", static),
 	)
 	c, log := s.connect(t, s.URL)
@@ -267,35 +267,35 @@ func TestPodsThatCanNotBeUsed(t *testing.T) {
 			t.Errorf("active: %s, want a static", got)
 		}
 		if p.Active()[0].Protection != signals.Unprotected {
-			t.Error("a pod that claims the UID of another protects it")
+			t.Error("a pod with the UID of another protects it")
 		}
 		if p.State("5ta71c") != client.Active || p.Active()[1].Protection != signals.Static {
-			t.Error("a static pod is not known by the UID under which it runs")
+			t.Error("a static pod is not active under its runtime UID")
 		}
 		if p.State("uid-elsewhere") != client.Gone {
-			t.Error("a pod of another node is taken for one of this node")
+			t.Error("a pod of another node is active")
 		}
 	}
 	check()
 	s.set(pod("evil", func(p *corev1.Pod) { p.Name = "../../evil" }))
-	asked := s.asked()
+	requestCount := s.requestCount()
 	s.interrupt(1, status(http.StatusInternalServerError, metav1.StatusReasonInternalError))
-	eventually(t, "the pods are listed and watched again", func() bool { return s.asked() > asked+2 && s.watched() == 1 && p.Err() == nil })
+	eventually(t, "the pods are listed and watched again", func() bool { return s.requestCount() > requestCount+2 && s.watched() == 1 && p.Err() == nil })
 	check()
 	if n := log.Count("Ignored an invalid pod"); n != 2 {
-		t.Errorf("told %d times that a pod can not be used, want once for each of two", n)
+		t.Errorf("%d log messages about invalid pods, want one for each of two", n)
 	}
 }
 
-func TestTheWatchEndsWithItsContext(t *testing.T) {
+func TestWatchPods_EndsWithContext(t *testing.T) {
 	s := newServer(t, true)
 	c, log := s.connect(t, s.URL)
 	ctx, cancel := context.WithCancel(t.Context())
 	p := client.WatchPods(ctx, c, nil, nil)
 	eventually(t, "the pods are known and watched", func() bool { return p.Synced() && s.watched() == 1 })
 	cancel()
-	eventually(t, "nobody watches", func() bool { return s.watched() == 0 })
+	eventually(t, "the watch has ended", func() bool { return s.watched() == 0 })
 	if n := log.Count("level="); n != 0 || p.Err() != nil {
-		t.Errorf("an end that was asked for was told as a fault: %d lines, %v", n, p.Err())
+		t.Errorf("a requested end was logged as a fault: %d lines, %v", n, p.Err())
 	}
 }

@@ -16,16 +16,16 @@ import (
 // nothing. It returns an error if the API server refuses, or does not respond before ctx ends.
 func Review(client api.Interface) func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
 	return func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
-		who, err := client.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		review, err := client.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 			Spec: authenticationv1.TokenReviewSpec{Token: token},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return false, false, fmt.Errorf("review a token: %w", err)
 		}
-		if !who.Status.Authenticated {
+		if !review.Status.Authenticated {
 			return false, false, nil
 		}
-		user := who.Status.User
+		user := review.Status.User
 		extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 		for key, values := range user.Extra {
 			extra[key] = authorizationv1.ExtraValue(values)

@@ -153,7 +153,7 @@ func (s *server) set(pods ...*corev1.Pod) {
 			s.pods = append(s.pods, p)
 			kind = "ADDED"
 		}
-		s.happened(event(kind, p))
+		s.record(event(kind, p))
 	}
 }
 
@@ -163,18 +163,18 @@ func (s *server) remove(uid types.UID) {
 	s.version++
 	i := slices.IndexFunc(s.pods, func(q *corev1.Pod) bool { return uid == q.UID })
 	s.pods[i].ResourceVersion = strconv.Itoa(s.version)
-	s.happened(event("DELETED", s.pods[i]))
+	s.record(event("DELETED", s.pods[i]))
 	s.pods = slices.Delete(s.pods, i, i+1)
 }
 
-// happened adds an event to the history. The caller holds mu.
-func (s *server) happened(e metav1.WatchEvent) {
+// record adds an event to the history. The caller holds mu.
+func (s *server) record(e metav1.WatchEvent) {
 	s.history[s.version] = e
-	s.tell(e)
+	s.broadcast(e)
 }
 
-// tell sends an event to all watchers. The caller holds mu.
-func (s *server) tell(e metav1.WatchEvent) {
+// broadcast sends an event to all watchers. The caller holds mu.
+func (s *server) broadcast(e metav1.WatchEvent) {
 	for w := range s.watchers {
 		w <- e
 	}
@@ -185,7 +185,7 @@ func (s *server) interrupt(times int, fail http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail, s.failures = fail, times
-	s.tell(event("ERROR", metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: http.StatusGone, Reason: metav1.StatusReasonExpired}))
+	s.broadcast(event("ERROR", metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: http.StatusGone, Reason: metav1.StatusReasonExpired}))
 }
 
 func (s *server) left() int {
@@ -200,7 +200,7 @@ func (s *server) watched() int {
 	return len(s.watchers)
 }
 
-func (s *server) asked() int {
+func (s *server) requestCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
@@ -224,8 +224,8 @@ func status(code int, reason metav1.StatusReason) http.HandlerFunc {
 	}
 }
 
-// says returns a handler for a response of status 200.
-func says(kind, text string) http.HandlerFunc {
+// respond returns a handler for a response of status 200.
+func respond(kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		_, _ = io.WriteString(w, text)
@@ -248,12 +248,12 @@ func (s *server) kubeconfig(t *testing.T, url string) string {
 // connect returns a connection to the server for the node n1, and its log.
 func (s *server) connect(t *testing.T, url string) (*client.Connection, *logcapture.Book) {
 	t.Helper()
-	book := &logcapture.Book{}
-	c, err := client.Connect(client.Options{Kubeconfig: s.kubeconfig(t, url), NodeName: "N1", Log: book.Logger()})
+	log := &logcapture.Book{}
+	c, err := client.Connect(client.Options{Kubeconfig: s.kubeconfig(t, url), NodeName: "N1", Log: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, book
+	return c, log
 }
 
 // pod returns a pod of the node n1.
@@ -277,7 +277,7 @@ func names(active []signals.Pod) string {
 	return strings.TrimSpace(all)
 }
 
-// eventually waits until ok holds, while always holds.
+// eventually waits until ok returns true, while always returns no fault.
 func eventually(t *testing.T, what string, ok func() bool, always ...func() string) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)

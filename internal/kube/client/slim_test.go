@@ -12,10 +12,10 @@ import (
 )
 
 // The stored part of a pod does not depend on the fields dropped before decoding.
-func TestEntryOf_SlimPods(t *testing.T) {
+func TestEntryOf_EqualForSlimPods(t *testing.T) {
 	choices := agentpods.NewChoices([]string{"kube-system"}, []string{"*"}, func(error) {})
 	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler), choices: choices}, nil, nil)
-	kept := map[PodState]int{}
+	compared := map[PodState]int{}
 	for seed := range int64(1000) {
 		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		want, got := p.entryOf(whole), p.entryOf(slim)
@@ -23,10 +23,10 @@ func TestEntryOf_SlimPods(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
 		if want.fault == nil {
-			kept[want.state]++
+			compared[want.state]++
 		}
 	}
-	if kept[Active] < 100 || kept[Ended] < 100 || kept[Evicted] < 20 {
-		t.Errorf("too few pods were compared: %v", kept)
+	if compared[Active] < 100 || compared[Ended] < 100 || compared[Evicted] < 20 {
+		t.Errorf("too few pods were compared: %v", compared)
 	}
 }

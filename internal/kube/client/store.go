@@ -76,9 +76,9 @@ func (s podStore) Replace(list []any, _ string) error {
 	for uid := range before {
 		s.stale = s.stale || s.entries[uid] == nil
 	}
-	tell := s.publish(true)
+	changed := s.publish(true)
 	s.mu.Unlock()
-	s.tell(tell)
+	s.notify(changed)
 	return nil
 }
 

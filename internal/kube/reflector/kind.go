@@ -28,7 +28,7 @@ type Kind[L runtime.Object] struct {
 	Selector fields.Selector // nil: all
 	Example  runtime.Object  // an object of the type in the store
 	Into     cache.ReflectorStore
-	Patience Patience
+	Patience Timeouts
 	// Request creates a request for the objects that From lists. The response is read object by
 	// object, and only the results of the transformer of Into are stored. Nil is for lists of a few
 	// objects: their responses are decoded as a whole.
@@ -46,8 +46,8 @@ func Requests(client rest.Interface, resource, namespace string) func() *rest.Re
 	}
 }
 
-// Patience bounds the waits for a server. All fields are required.
-type Patience struct {
+// Timeouts bounds the waits for a server. All fields are required.
+type Timeouts struct {
 	List   time.Duration // for a complete list; with Request, for each next object of it
 	Open   time.Duration // for the first response to a watch; later ones have no bound
 	Pauses wait.Backoff  // between attempts
@@ -57,25 +57,26 @@ type Patience struct {
 // to the store.
 //
 // Requests are made within ctx and carry its values. watching is the client of From, which knows
-// whether it can receive a list as events. told receives the error of each list and of each attempt
-// to open a watch, or nil. If the caller cancelled ctx, the context of told has ended. An older
-// server that refuses to send a list as events is no fault: it receives a request for a list next.
-func (k Kind[L]) Run(ctx context.Context, watching any, told func(context.Context, error)) (wait func()) {
+// whether it can receive a list as events. report receives the error of each list and of each
+// attempt to open a watch, or nil. If the caller cancelled ctx, the context of report has ended. An
+// older server that refuses to send a list as events is no fault: it receives a request for a list
+// next.
+func (k Kind[L]) Run(ctx context.Context, watching any, report func(context.Context, error)) (wait func()) {
 	lists := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, o)
-			told(ctx, err)
+			report(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := k.open(ctx, o)
 			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
-				told(ctx, err)
+				report(ctx, err)
 			}
 			return w, err
 		},
 	}
-	silent := klog.Logger{} // told replaces its messages at each attempt
+	silent := klog.Logger{} // report replaces its messages at each attempt
 	// A reflector alone: the rest of an informer would store all objects.
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lists, watching), k.Example, store{k.Into},
 		cache.ReflectorOptions{Name: k.What, Logger: &silent, Backoff: &k.Patience.Pauses})

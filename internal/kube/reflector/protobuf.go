@@ -96,9 +96,9 @@ func (l *listing) raw(m *message) error {
 
 // message reads a protobuf message field by field.
 type message struct {
-	from *bufio.Reader
-	left int64  // remaining bytes; negative: up to the end of from
-	held []byte // buffer of the last decoded field, reused by the next one
+	from   *bufio.Reader
+	left   int64  // remaining bytes; negative: up to the end of from
+	buffer []byte // buffer of the last decoded field, reused by the next one
 }
 
 // ReadByte implements io.ByteReader within the message.
@@ -146,13 +146,13 @@ func (m *message) decode(into func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	if cap(m.held) < n {
-		m.held = make([]byte, n+n/4)
+	if cap(m.buffer) < n {
+		m.buffer = make([]byte, n+n/4)
 	}
-	if _, err := io.ReadFull(m.from, m.held[:n]); err != nil {
+	if _, err := io.ReadFull(m.from, m.buffer[:n]); err != nil {
 		return io.ErrUnexpectedEOF
 	}
-	return into(m.held[:n])
+	return into(m.buffer[:n])
 }
 
 // skip skips a field.

@@ -24,8 +24,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// answering returns a client of a server with one response to all requests.
-func answering(t *testing.T, answer http.HandlerFunc) kubernetes.Interface {
+// clientOf returns a client of a server with one response to all requests.
+func clientOf(t *testing.T, answer http.HandlerFunc) kubernetes.Interface {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
@@ -37,14 +37,14 @@ func answering(t *testing.T, answer http.HandlerFunc) kubernetes.Interface {
 }
 
 // each reads a list of pods, and returns their names.
-func each(t *testing.T, answer []byte) (names []string, about metav1.ListMeta, err error) {
+func each(t *testing.T, answer []byte) (names []string, meta metav1.ListMeta, err error) {
 	t.Helper()
-	c := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })
-	about, err = reflector.Each(t.Context(), reflector.Requests(c.CoreV1().RESTClient(), "pods", "ns")(), &corev1.Pod{}, func(o apiruntime.Object) error {
+	c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })
+	meta, err = reflector.Each(t.Context(), reflector.Requests(c.CoreV1().RESTClient(), "pods", "ns")(), &corev1.Pod{}, func(o apiruntime.Object) error {
 		names = append(names, o.(*corev1.Pod).Name)
 		return nil
 	})
-	return names, about, err
+	return names, meta, err
 }
 
 // encoded returns a list as a server sends it.
@@ -67,22 +67,22 @@ func podList(names ...string) *corev1.PodList {
 	return l
 }
 
-func TestEach_ReadsBothForms(t *testing.T) {
+func TestEach_ReadsJSONAndProtobuf(t *testing.T) {
 	for _, mediaType := range []string{apiruntime.ContentTypeJSON, apiruntime.ContentTypeProtobuf} {
 		for _, want := range [][]string{nil, {"a"}, {"a", "b", "c"}} {
-			names, about, err := each(t, encoded(t, mediaType, podList(want...)))
-			if err != nil || fmt.Sprint(names) != fmt.Sprint(want) || about.ResourceVersion != "9" || about.Continue != "there" || *about.RemainingItemCount != 3 {
-				t.Errorf("%s: %v, %+v, %v; want %v", mediaType, names, about, err, want)
+			names, meta, err := each(t, encoded(t, mediaType, podList(want...)))
+			if err != nil || fmt.Sprint(names) != fmt.Sprint(want) || meta.ResourceVersion != "9" || meta.Continue != "there" || *meta.RemainingItemCount != 3 {
+				t.Errorf("%s: %v, %+v, %v; want %v", mediaType, names, meta, err, want)
 			}
 		}
 	}
 	names, _, err := each(t, []byte(`{"items": [{"metadata": {"name": "a"}}], "unknown": [1, {}], "metadata": {}, "kind": "PodList"}`))
 	if err != nil || len(names) != 1 {
-		t.Errorf("another order: %v, %v", names, err)
+		t.Errorf("other order of fields: %v, %v", names, err)
 	}
 }
 
-func TestEach_RefusesWhatIsNoSuchList(t *testing.T) {
+func TestEach_RejectsOtherInput(t *testing.T) {
 	whole := map[string][]byte{}
 	for _, mediaType := range []string{apiruntime.ContentTypeJSON, apiruntime.ContentTypeProtobuf} {
 		whole[mediaType] = encoded(t, mediaType, podList("a", "b"))
@@ -92,7 +92,7 @@ func TestEach_RefusesWhatIsNoSuchList(t *testing.T) {
 			}
 		}
 		if _, _, err := each(t, encoded(t, mediaType, &corev1.NodeList{Items: []corev1.Node{{}}})); err == nil || !strings.Contains(err.Error(), "NodeList") {
-			t.Errorf("%s: another list: %v", mediaType, err)
+			t.Errorf("%s: list of another kind: %v", mediaType, err)
 		}
 	}
 	for _, text := range []string{"", "<html>", "[]", "null", `{"kind": "PodList", "items": {}}`, `{"kind": "PodList", "items": [1]}`, "k8s\x00\xff\xff\xff", "k8s\x00"} {
@@ -143,10 +143,10 @@ func (l *listing) Replace(list []any, _ string) error {
 	return nil
 }
 
-func TestKind_TransformsAListWhileItArrives(t *testing.T) {
+func TestKind_TransformsListDuringTransfer(t *testing.T) {
 	one := encoded(t, apiruntime.ContentTypeJSON, &podList("a").Items[0])
-	var most, before uint64
-	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
+	var peak, before uint64
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") != "" {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = w.Write([]byte(`{"kind": "Status", "apiVersion": "v1", "code": 422, "reason": "Invalid", "status": "Failure"}`))
@@ -163,14 +163,14 @@ func TestKind_TransformsAListWhileItArrives(t *testing.T) {
 				if before == 0 {
 					before = m.HeapAlloc
 				}
-				most = max(most, m.HeapAlloc)
+				peak = max(peak, m.HeapAlloc)
 			}
 		}
 		_, _ = fmt.Fprint(w, "]}")
 	})
 	into := &listing{cache.NewStore(cache.MetaNamespaceKeyFunc), make(chan []any, 100)}
 	k := reflector.Kind[*corev1.PodList]{
-		What: "pods", From: c.CoreV1().Pods(""), Example: &corev1.Pod{}, Into: into, Patience: reflector.Patience{List: time.Minute, Open: time.Minute, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}},
+		What: "pods", From: c.CoreV1().Pods(""), Example: &corev1.Pod{}, Into: into, Patience: reflector.Timeouts{List: time.Minute, Open: time.Minute, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}},
 		Request: reflector.Requests(c.CoreV1().RESTClient(), "pods", ""),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,16 +179,16 @@ func TestKind_TransformsAListWhileItArrives(t *testing.T) {
 	cancel()
 	ended()
 	if len(list) != 1000 || list[999] != "a" {
-		t.Errorf("the store was handed %d objects: %.100v", len(list), list)
+		t.Errorf("the store received %d objects: %.100v", len(list), list)
 	}
-	if grown := int64(most) - int64(before); grown > 16<<20 {
+	if grown := int64(peak) - int64(before); grown > 16<<20 {
 		t.Errorf("%d MiB more were reachable while 40 MB of pods arrived", grown>>20)
 	}
 }
 
 // A list without progress is abandoned.
-func TestKind_GivesUpAListThatStops(t *testing.T) {
-	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
+func TestKind_AbandonsStalledList(t *testing.T) {
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, `{"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{}`)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -196,7 +196,7 @@ func TestKind_GivesUpAListThatStops(t *testing.T) {
 	faults := make(chan error, 100)
 	k := reflector.Kind[*corev1.PodList]{
 		What: "pods", From: c.CoreV1().Pods(""), Example: &corev1.Pod{}, Into: cache.NewStore(cache.MetaNamespaceKeyFunc),
-		Patience: reflector.Patience{List: 50 * time.Millisecond, Open: time.Minute, Pauses: wait.Backoff{Duration: time.Hour, Steps: 1}},
+		Patience: reflector.Timeouts{List: 50 * time.Millisecond, Open: time.Minute, Pauses: wait.Backoff{Duration: time.Hour, Steps: 1}},
 		Request:  reflector.Requests(c.CoreV1().RESTClient(), "pods", ""),
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -54,17 +54,17 @@ var metadata = message{
 }
 
 var spec = message{
-	1:  {class: volumeKind, most: maxVolumes, inner: &volume},
-	2:  {class: alike, most: maxContainers, inner: &container},
-	4:  all,                                                    // terminationGracePeriodSeconds
-	10: all,                                                    // nodeName
-	11: all,                                                    // hostNetwork
-	12: all,                                                    // hostPID
-	13: all,                                                    // hostIPC
-	20: {class: alike, most: maxContainers, inner: &container}, // initContainers
-	22: {class: alike, most: maxTolerations + 1},               // tolerations
-	25: all,                                                    // priority
-	32: {class: measured},                                      // overhead
+	1:  {class: volumeKind, limit: maxVolumes, inner: &volume},
+	2:  {class: alike, limit: maxContainers, inner: &container},
+	4:  all,                                                     // terminationGracePeriodSeconds
+	10: all,                                                     // nodeName
+	11: all,                                                     // hostNetwork
+	12: all,                                                     // hostPID
+	13: all,                                                     // hostIPC
+	20: {class: alike, limit: maxContainers, inner: &container}, // initContainers
+	22: {class: alike, limit: maxTolerations + 1},               // tolerations
+	25: all,                                                     // priority
+	32: {class: measured},                                       // overhead
 	40: {inner: &message{ // resources of the pod level
 		1: {class: podLevel}, // limits
 		2: {class: podLevel}, // requests
@@ -99,13 +99,13 @@ var container = message{
 
 var status = message{
 	1:  all, // phase
-	2:  {class: key(string(corev1.PodReady), string(corev1.DisruptionTarget), "plimsoll.dev/"), most: maxConditions},
-	3:  all,                                                          // message
-	4:  all,                                                          // reason
-	8:  {class: alike, most: maxContainers, inner: &containerStatus}, // containerStatuses
-	10: {class: alike, most: maxContainers, inner: &containerStatus}, // initContainerStatuses
-	13: {class: alike, most: maxContainers, inner: &containerStatus}, // ephemeralContainerStatuses
-	19: {class: measured},                                            // allocatedResources
+	2:  {class: key(string(corev1.PodReady), string(corev1.DisruptionTarget), "plimsoll.dev/"), limit: maxConditions},
+	3:  all,                                                           // message
+	4:  all,                                                           // reason
+	8:  {class: alike, limit: maxContainers, inner: &containerStatus}, // containerStatuses
+	10: {class: alike, limit: maxContainers, inner: &containerStatus}, // initContainerStatuses
+	13: {class: alike, limit: maxContainers, inner: &containerStatus}, // ephemeralContainerStatuses
+	19: {class: measured},                                             // allocatedResources
 }
 
 var containerStatus = message{

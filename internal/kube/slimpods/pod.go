@@ -19,11 +19,11 @@ const typicalSize = 2 << 10
 // Unmarshal decodes a pod from protobuf. It neither changes nor retains in. Returns an error if in
 // is not a valid pod.
 func (p *Pod) Unmarshal(in []byte) error {
-	kept, ok := pod.trim(make([]byte, 0, min(len(in), typicalSize)), in)
+	trimmed, ok := pod.trim(make([]byte, 0, min(len(in), typicalSize)), in)
 	if !ok {
 		return errMalformed
 	}
-	if err := p.Pod.Unmarshal(kept); err != nil {
+	if err := p.Pod.Unmarshal(trimmed); err != nil {
 		return err
 	}
 	if len(p.Spec.Tolerations) > maxTolerations {

@@ -30,7 +30,7 @@ func same(t *testing.T, whole, slim *corev1.Pod) {
 	}
 }
 
-func TestPod_MeansWhatTheWholePodDoes(t *testing.T) {
+func TestPod_ConvertsLikeWholePod(t *testing.T) {
 	for seed := range int64(1000) {
 		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		same(t, whole, slim)
@@ -41,15 +41,15 @@ func TestPod_MeansWhatTheWholePodDoes(t *testing.T) {
 }
 
 // Of many volumes each kind counts, wherever it is in the list.
-func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
+func TestPod_ConvertsManyVolumesLikeWholePod(t *testing.T) {
 	sources := map[string]corev1.VolumeSource{
-		"none":       {},
-		"an empty":   {EmptyDir: &corev1.EmptyDirVolumeSource{}},
-		"in memory":  {EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}},
-		"a config":   {ConfigMap: &corev1.ConfigMapVolumeSource{}},
-		"a git repo": {GitRepo: &corev1.GitRepoVolumeSource{}},
-		"a host's":   {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
-		"a secret":   {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
+		"none":               {},
+		"emptyDir":           {EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		"emptyDir in memory": {EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}},
+		"configMap":          {ConfigMap: &corev1.ConfigMapVolumeSource{}},
+		"gitRepo":            {GitRepo: &corev1.GitRepoVolumeSource{}},
+		"hostPath":           {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+		"secret":             {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
 	}
 	for first, a := range sources {
 		for last, b := range sources {
@@ -62,10 +62,10 @@ func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
 				whole, slim := anypods.Decoded(t, p)
 				same(t, whole, slim)
 				if t.Failed() {
-					t.Fatalf("%d times %s, then %s", n-1, first, last)
+					t.Fatalf("%d volumes %s, then %s", n-1, first, last)
 				}
 				if len(slim.Spec.Volumes) > 260 {
-					t.Fatalf("%d volumes are kept", len(slim.Spec.Volumes))
+					t.Fatalf("%d volumes are retained", len(slim.Spec.Volumes))
 				}
 			}
 		}
@@ -73,7 +73,7 @@ func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
 }
 
 // Beyond the bounds a pod retains its identity and its protection.
-func TestPod_BeyondTheBounds(t *testing.T) {
+func TestPod_RetainsIdentityBeyondBounds(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{}}}
 	priority, controls := int32(2000000000), true
 	p.Spec.NodeName, p.Spec.Priority = "n1", &priority
@@ -99,22 +99,22 @@ func TestPod_BeyondTheBounds(t *testing.T) {
 	whole, slim := anypods.Decoded(t, p)
 	want, got := must(agentpods.FromAPI(whole)), must(agentpods.FromAPI(slim))
 	if want.Protection != got.Protection || want.Priority != got.Priority || want.Owner != got.Owner || want.UID != got.UID {
-		t.Errorf("it is %+v, not %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if want.MemoryRequest != got.MemoryRequest || *want.PodLevelMemoryRequest != *got.PodLevelMemoryRequest {
-		t.Errorf("it requests %+v, not %+v", got.MemoryRequest, want.MemoryRequest)
+		t.Errorf("memory request %+v, want %+v", got.MemoryRequest, want.MemoryRequest)
 	}
 	if slim.Annotations[agentpods.PolicyAnnotation] != "never" || len(slim.Annotations) != 1 {
 		t.Errorf("annotations: %v", slim.Annotations)
 	}
 	if len(slim.Spec.Tolerations) != 1 || slim.Spec.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) {
-		t.Errorf("it tolerates %.300v", slim.Spec.Tolerations)
+		t.Errorf("tolerations %.300v", slim.Spec.Tolerations)
 	}
 	if n := len(slim.Status.Conditions); n != 101 || slim.Status.Conditions[n-1].Type != corev1.PodReady {
-		t.Errorf("%d conditions are kept, the last one %+v", n, slim.Status.Conditions[n-1])
+		t.Errorf("%d conditions are retained, the last one %+v", n, slim.Status.Conditions[n-1])
 	}
 	if len(slim.Spec.Containers) != 1000 || len(slim.Status.ContainerStatuses) != 1000 || len(slim.Spec.Resources.Limits) > 1 {
-		t.Errorf("%d containers, %d statuses, %d limits are kept", len(slim.Spec.Containers), len(slim.Status.ContainerStatuses), len(slim.Spec.Resources.Limits))
+		t.Errorf("%d containers, %d statuses, %d limits are retained", len(slim.Spec.Containers), len(slim.Status.ContainerStatuses), len(slim.Spec.Resources.Limits))
 	}
 }
 
@@ -208,7 +208,7 @@ func FuzzPod(f *testing.F) {
 		if whole.Name != slim.Name || whole.Namespace != slim.Namespace || whole.UID != slim.UID || whole.ResourceVersion != slim.ResourceVersion ||
 			whole.Spec.NodeName != slim.Spec.NodeName || whole.Status.Phase != slim.Status.Phase || whole.Status.Reason != slim.Status.Reason ||
 			(whole.Spec.Priority == nil) != (slim.Spec.Priority == nil) || whole.Spec.Priority != nil && *whole.Spec.Priority != *slim.Spec.Priority {
-			t.Errorf("another pod: %v, not %v", slim, whole)
+			t.Errorf("got pod %v, want %v", slim, whole)
 		}
 	})
 }

@@ -13,7 +13,7 @@ type rule struct {
 	// first part of each class is retained, and others while fewer than most are. Nil: all parts
 	// are retained.
 	class func(part []byte) class
-	most  int
+	limit int
 }
 
 // class is a set of bits.
@@ -30,7 +30,7 @@ type tally struct {
 
 // trim appends the retained fields of in to out. It returns false if in is malformed in a way that
 // every decoder refuses.
-func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
+func (m *message) trim(out, in []byte) (trimmed []byte, ok bool) {
 	var tallies [len(message{})]tally
 	for len(in) > 0 {
 		f, ok := next(in)
@@ -45,7 +45,7 @@ func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
 		switch r := m[f.number]; {
 		case f.wire != wireBytes: // a number, or a field that the decoder will refuse
 			out = append(out, whole...)
-		case !r.keeps(&tallies[f.number], whole[f.content:]):
+		case !r.retains(&tallies[f.number], whole[f.content:]):
 		case r.inner == nil:
 			out = append(out, whole...)
 		default:
@@ -59,7 +59,7 @@ func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
 }
 
 // nest appends a nested message: its length, then its retained fields.
-func (m *message) nest(out, in []byte) (kept []byte, ok bool) {
+func (m *message) nest(out, in []byte) (trimmed []byte, ok bool) {
 	at := len(out)
 	out = binary.AppendUvarint(out, uint64(len(in)))
 	from := len(out)
@@ -74,13 +74,13 @@ func (m *message) nest(out, in []byte) (kept []byte, ok bool) {
 	return out, true
 }
 
-// keeps reports whether the next part of a repeated field is retained, and counts it.
-func (r *rule) keeps(t *tally, part []byte) bool {
+// retains reports whether the next part of a repeated field is retained, and counts it.
+func (r *rule) retains(t *tally, part []byte) bool {
 	if r.class == nil {
 		return true
 	}
 	c := r.class(part)
-	if c == 0 || c&^t.classes == 0 && int(t.parts) >= r.most {
+	if c == 0 || c&^t.classes == 0 && int(t.parts) >= r.limit {
 		return false
 	}
 	t.classes |= c

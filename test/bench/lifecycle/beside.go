@@ -17,9 +17,9 @@ import (
 // contender is a measured program, and the one that receives the same objects and discards
 // them.
 type contender struct {
-	name            string
-	whole, decoding func(o *options, kubeconfig string) []string // the command line
-	grace           time.Duration                                // from the last renewal until a node is Unknown
+	name               string
+	complete, decoding func(o *options, kubeconfig string) []string // the command line
+	grace              time.Duration                                // from the last renewal until a node is Unknown
 }
 
 var contenders = []contender{
@@ -53,8 +53,8 @@ type used struct {
 	BehindMost int     `json:"behind_most"` // changes not yet sent at the end of the window
 }
 
-// trial is one process before one cluster.
-type trial struct {
+// measurement is one process with one cluster.
+type measurement struct {
 	Name     string             `json:"name"`
 	Decoding bool               `json:"decoding_only"`
 	Run      int                `json:"run"`
@@ -70,16 +70,16 @@ type trial struct {
 
 // beside measures every contender before clusters of every size.
 func beside(ctx context.Context, o *options) error {
-	var all []trial
+	var all []measurement
 	for _, nodes := range o.sizes {
 		for run := range o.runs {
 			for _, c := range contenders {
 				for _, decoding := range []bool{false, true} {
-					t := trial{Name: c.name, Decoding: decoding, Run: run, Size: fakeapiserver.Size{Nodes: nodes, Images: o.images, Pods: o.pods}}
-					if err := t.hold(ctx, o, &c); err != nil {
+					t := measurement{Name: c.name, Decoding: decoding, Run: run, Size: fakeapiserver.Size{Nodes: nodes, Images: o.images, Pods: o.pods}}
+					if err := t.runProgram(ctx, o, &c); err != nil {
 						return fmt.Errorf("%d nodes, %s: %w", nodes, c.name, err)
 					}
-					if err := keep(o.out, "beside", &t); err != nil {
+					if err := appendLine(o.out, "beside", &t); err != nil {
 						return err
 					}
 					all = append(all, t)
@@ -91,8 +91,8 @@ func beside(ctx context.Context, o *options) error {
 	return nil
 }
 
-// hold runs the program before a cluster of its own.
-func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
+// runProgram runs the program before a cluster of its own.
+func (t *measurement) runProgram(ctx context.Context, o *options, by *contender) error {
 	dir, err := os.MkdirTemp("", "lifecycle-")
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 	living, end := context.WithCancel(ctx)
 	defer end()
 	go c.Live(living)
-	command := by.whole(o, s.Kubeconfig)
+	command := by.complete(o, s.Kubeconfig)
 	if t.Decoding {
 		command = by.decoding(o, s.Kubeconfig)
 	}
@@ -128,7 +128,7 @@ func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 	return err
 }
 
-func (t *trial) measure(ctx context.Context, o *options, p *process, c *fakeapiserver.Crowd) error {
+func (t *measurement) measure(ctx context.Context, o *options, p *process, c *fakeapiserver.Cluster) error {
 	if err := settled(ctx, o.settle, c); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *fakeapis
 // settled waits until the program has processed the events during its first lists and has been
 // quiet for a while. Upstream creates one event after another, one for every node that it sees
 // for the first time.
-func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Crowd) error {
+func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Cluster) error {
 	for calls := map[string]int(nil); !maps.Equal(calls, c.Calls()); {
 		calls = c.Calls()
 		if err := pass(ctx, quiet); err != nil {
@@ -167,7 +167,7 @@ func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Crowd) e
 }
 
 // caughtUp waits until all watches have received all events.
-func caughtUp(ctx context.Context, c *fakeapiserver.Crowd) error {
+func caughtUp(ctx context.Context, c *fakeapiserver.Cluster) error {
 	for c.Behind() > 0 {
 		if err := pass(ctx, time.Millisecond); err != nil {
 			return err
@@ -177,7 +177,7 @@ func caughtUp(ctx context.Context, c *fakeapiserver.Crowd) error {
 }
 
 // window measures the consumption of a process for a while, and the objects received meanwhile.
-func window(ctx context.Context, d time.Duration, p *process, c *fakeapiserver.Crowd) (used, error) {
+func window(ctx context.Context, d time.Duration, p *process, c *fakeapiserver.Cluster) (used, error) {
 	before := c.Beats()
 	begin, err := p.read()
 	if err != nil {
@@ -217,8 +217,8 @@ type deaths struct {
 
 // kill stops the kubelets of some nodes, spread over the cluster and over the renewal interval.
 // It waits until the nodes are Unknown.
-func kill(ctx context.Context, nodes int, c *fakeapiserver.Crowd, grace time.Duration) (d deaths, err error) {
-	w := newWitness()
+func kill(ctx context.Context, nodes int, c *fakeapiserver.Cluster, grace time.Duration) (d deaths, err error) {
+	w := newSampler()
 	defer func() { d.Stall = w.end() }()
 	for i := range nodes {
 		c.Silence(i*c.Size().Nodes/nodes + i%2)
@@ -240,8 +240,8 @@ func kill(ctx context.Context, nodes int, c *fakeapiserver.Crowd, grace time.Dur
 // deaths. missed counts nodes that were not Unknown.
 func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time.Duration) (late []float64, missed int) {
 	for _, i := range slices.Sorted(maps.Keys(silent)) {
-		at, told := unknown[fakeapiserver.NodeName(i)]
-		if !told {
+		at, marked := unknown[fakeapiserver.NodeName(i)]
+		if !marked {
 			missed++
 			continue
 		}
@@ -250,8 +250,8 @@ func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time
 	return late, missed
 }
 
-// keep appends a line of JSON to a file, if there is one.
-func keep(name, measurement string, what any) error {
+// appendLine appends a line of JSON to a file, if there is one.
+func appendLine(name, measurement string, what any) error {
 	if name == "" {
 		return nil
 	}

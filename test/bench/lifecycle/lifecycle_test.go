@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
-func TestFigures(t *testing.T) {
+func TestSpread_Formats(t *testing.T) {
 	for _, c := range []struct {
 		of   []float64
 		want string
@@ -29,8 +29,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestTimes checks that a ratio to a value below the resolution is reported as a lower bound.
-func TestTimes(t *testing.T) {
+// TestTimes_ReportsLowerBounds checks that a ratio to a value below the resolution is reported as a lower bound.
+func TestTimes_ReportsLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		first, second, blur float64
 		want                string
@@ -47,16 +47,16 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// made returns a trial in which an idle second costs 10 ms, and each renewal 0.04 ms more.
-func made(name string, decoding bool, extra float64) trial {
+// made returns a measurement in which an idle second costs 10 ms, and each renewal 0.04 ms more.
+func made(name string, decoding bool, extra float64) measurement {
 	cost := func(renewals int) used {
 		return used{Seconds: 10, Leases: 10 * renewals, CPU: 10 * (10 + extra + 0.04*float64(renewals)), Bytes: uint64(10 * 500 * renewals)}
 	}
-	return trial{Name: name, Decoding: decoding, Size: fakeapiserver.Size{Nodes: 1000}, Idle: cost(100), Busy: cost(2100)}
+	return measurement{Name: name, Decoding: decoding, Size: fakeapiserver.Size{Nodes: 1000}, Idle: cost(100), Busy: cost(2100)}
 }
 
-func TestWhatIsWithoutDecoding(t *testing.T) {
-	all := trials{made("ours", false, 5), made("ours", true, 1), made("ours", false, 6), made("ours", true, 1.5), made("theirs", false, 100)}
+func TestBeyond_SubtractsDecoding(t *testing.T) {
+	all := series{made("ours", false, 5), made("ours", true, 1), made("ours", false, 6), made("ours", true, 1.5), made("theirs", false, 100)}
 	minute, renewal := idleMinute[0].of, eachRenewal[0].of
 	if got := all.of("ours", false, minute); len(got) != 2 || math.Abs(got[0]-60*(10+5+4)) > 1e-9 {
 		t.Errorf("an idle minute: %v", got)
@@ -68,15 +68,15 @@ func TestWhatIsWithoutDecoding(t *testing.T) {
 		t.Errorf("bytes a renewal: %v", got)
 	}
 	own, blur := all.beyond("ours", minute)
-	if math.Abs(own.least-60*4) > 1e-9 || math.Abs(own.most-60*4.5) > 1e-9 || math.Abs(blur-60*0.5) > 1e-9 {
+	if math.Abs(own.minimum-60*4) > 1e-9 || math.Abs(own.maximum-60*4.5) > 1e-9 || math.Abs(blur-60*0.5) > 1e-9 {
 		t.Errorf("without decoding: %+v, blurred by %v", own, blur)
 	}
 	if n := len(ofSize(all, 1000)); n != 5 || len(ofSize(all, 5)) != 0 {
-		t.Errorf("%d trials of that size", n)
+		t.Errorf("got %d measurements of the size", n)
 	}
 }
 
-func TestLateness(t *testing.T) {
+func TestLateness_CountsMissedNodes(t *testing.T) {
 	at := time.Unix(1000, 0)
 	silent := map[int]time.Time{1: at, 2: at.Add(time.Second), 3: at}
 	unknown := map[string]time.Time{fakeapiserver.NodeName(1): at.Add(52 * time.Second), fakeapiserver.NodeName(2): at.Add(51500 * time.Millisecond)}
@@ -86,9 +86,9 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestRoles checks that both roles of this program receive everything, over the network and
+// TestRoles_ReceiveEverything checks that both roles of this program receive everything, over the network and
 // within the process, and continue while the kubelets renew.
-func TestRoles(t *testing.T) {
+func TestRoles_ReceiveEverything(t *testing.T) {
 	for name, role := range roles {
 		for _, within := range []bool{false, true} {
 			c := fakeapiserver.New(fakeapiserver.Size{Nodes: 40, Images: 3, Pods: 5})
@@ -123,10 +123,10 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestWindow checks that a window reports the consumption of a process, and the number of its
+// TestWindow_MeasuresConsumption checks that a window reports the consumption of a process, and the number of its
 // renewals.
-func TestWindow(t *testing.T) {
-	address, err := tellOfItself()
+func TestWindow_MeasuresConsumption(t *testing.T) {
+	address, err := serveStatistics()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,13 +150,13 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestWitness(t *testing.T) {
+func TestSampler_MeasuresNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWitness()
+		w := newSampler()
 		<-time.After(time.Second)
 		synctest.Wait()
 		if stalled := w.end(); stalled != 0 {
-			t.Errorf("nobody held it up, but for %v s", stalled)
+			t.Errorf("got an interruption of %v s, want none", stalled)
 		}
 	})
 }

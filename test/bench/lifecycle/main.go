@@ -1,5 +1,5 @@
 // Command lifecycle measures the controller beside Kubernetes' own node lifecycle and taint
-// eviction controllers. Each runs in a process of its own before the same made-up cluster
+// eviction controllers. Each runs in a process of its own before the same simulated cluster
 // (test/harness/fakeapiserver). Then it measures the controller alone, before a cluster of
 // thirty times the nodes that Kubernetes supports. It prints the tables of
 // docs/internals/measurements.md.
@@ -71,17 +71,17 @@ func main() {
 	flag.IntVar(&o.images, "images", 30, "images on each node")
 	flag.IntVar(&o.pods, "pods", 30, "pods on each node")
 	flag.IntVar(&o.runs, "runs", 3, "how often each row is measured")
-	flag.DurationVar(&o.settle, "settle", 15*time.Second, "how long a program has called nothing before it is measured")
+	flag.DurationVar(&o.settle, "settle", 15*time.Second, "idle time of a program before its measurement")
 	flag.DurationVar(&o.window, "window", time.Minute, "how long it is measured")
 	flag.IntVar(&o.busy, "busy", 5000, "renewals a second in the window from which the cost of one is found")
-	flag.IntVar(&o.kill, "kill", 10, "nodes that die at the end; 0: none")
+	flag.IntVar(&o.kill, "kill", 10, "nodes that stop at the end; 0: none")
 	flag.StringVar(&vastSizes, "vast", "1000,5000,15000,150000", "sizes of the clusters that Plimsoll alone is measured with")
 	flag.IntVar(&o.vastPods, "vast-pods", 0, "pods on each of them")
 	flag.DurationVar(&o.vastWindow, "vast-window", time.Minute, "how long it is measured with them")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of the controller in the vast window, by go tool pprof")
 	flag.StringVar(&only, "only", "beside,vast", "which measurements")
 	flag.StringVar(&role, "role", "", "what this program is to another one of its kind; not for people")
-	flag.StringVar(&kubeconfig, "kubeconfig", "", "where that one's API server is")
+	flag.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the program's API server")
 	flag.Parse()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go's messages about ended watches
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -108,7 +108,7 @@ func (o *options) parse(sizes, vastSizes string) (err error) {
 		return fmt.Errorf("-vast %w", err)
 	}
 	if o.runs < 1 || o.window <= 0 || o.vastWindow <= 0 || o.pods < 1 || o.images < 0 || o.vastPods < 0 {
-		return errors.New("-runs, -pods and windows must be more than nothing, nothing less than it")
+		return errors.New("-runs, -pods and windows must be positive, all others not negative")
 	}
 	return nil
 }

@@ -62,9 +62,9 @@ func start(ctx context.Context, log string, program string, args ...string) (*pr
 	case err := <-p.ended:
 		p.ended <- err
 		text, _ := os.ReadFile(log)
-		return nil, fmt.Errorf("%s %v ended before it had seen everything: %v\n%s", program, args, err, text)
+		return nil, fmt.Errorf("%s %v ended before it had received everything: %v\n%s", program, args, err, text)
 	case <-time.After(seeing):
-		err = fmt.Errorf("%s %v has not seen everything within %v", program, args, seeing)
+		err = fmt.Errorf("%s %v did not receive everything within %v", program, args, seeing)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -103,11 +103,11 @@ func (p *process) read() (reading, error) {
 	r := reading{at: time.Now()}
 	answer, err := http.Get("http://" + p.address + "/debug/vars")
 	if err != nil {
-		return r, fmt.Errorf("ask process %d what it has allocated: %w", p.pid, err)
+		return r, fmt.Errorf("read the allocations of process %d: %w", p.pid, err)
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil {
-		return r, fmt.Errorf("read what process %d says of itself: %w", p.pid, err)
+		return r, fmt.Errorf("parse the statistics of process %d: %w", p.pid, err)
 	}
 	r.memory = v.Memstats
 	if r.cpu, err = spent(p.pid); err != nil {
@@ -148,7 +148,7 @@ func (p *process) collect() error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return errors.New("have a process collect garbage: it answers " + answer.Status)
+		return errors.New("request a garbage collection: " + answer.Status)
 	}
 	return nil
 }

@@ -34,13 +34,13 @@ var roles = map[string]func(ctx context.Context, c *client.Clients, ready func()
 func play(ctx context.Context, role, kubeconfig string) error {
 	do := roles[role]
 	if do == nil {
-		return fmt.Errorf("-role %s: there is no such one", role)
+		return fmt.Errorf("-role %s: unknown role", role)
 	}
 	clients, err := client.Dial(client.Options{Kubeconfig: kubeconfig})
 	if err != nil {
 		return err
 	}
-	address, err := tellOfItself()
+	address, err := serveStatistics()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func decode(ctx context.Context, c *client.Clients, ready func()) {
 	for _, s := range followed(c.Watching) {
 		full.Add(1)
 		r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(s.lists, c.Watching), s.example,
-			&nowhere{full: sync.OnceFunc(full.Done)}, cache.ReflectorOptions{})
+			&discard{full: sync.OnceFunc(full.Done)}, cache.ReflectorOptions{})
 		running.Go(func() { r.RunWithContext(klog.NewContext(ctx, klog.Logger{})) })
 	}
 	full.Wait()
@@ -122,18 +122,18 @@ func listed[L runtime.Object](from interface {
 	}
 }
 
-// nowhere is a store that drops everything.
-type nowhere struct{ full func() }
+// discard is a store that drops everything.
+type discard struct{ full func() }
 
-func (n *nowhere) Add(any) error               { return nil }
-func (n *nowhere) Update(any) error            { return nil }
-func (n *nowhere) Delete(any) error            { return nil }
-func (n *nowhere) Resync() error               { return nil }
-func (n *nowhere) Replace([]any, string) error { n.full(); return nil }
+func (n *discard) Add(any) error               { return nil }
+func (n *discard) Update(any) error            { return nil }
+func (n *discard) Delete(any) error            { return nil }
+func (n *discard) Resync() error               { return nil }
+func (n *discard) Replace([]any, string) error { n.full(); return nil }
 
 // Transformer removes all but the name from an object as soon as it is decoded. So a list that
 // arrives object by object is not kept in memory either.
-func (n *nowhere) Transformer() cache.TransformFunc {
+func (n *discard) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		o, ok := object.(metav1.Object)
 		if !ok {

@@ -8,7 +8,7 @@ import (
 const mib = 1 << 20
 
 // spread is the median, the minimum and the maximum of measured values.
-type spread struct{ median, least, most float64 }
+type spread struct{ median, minimum, maximum float64 }
 
 func spreadOf(values []float64) spread {
 	if len(values) == 0 {
@@ -32,26 +32,26 @@ func figure(v float64) string {
 }
 
 func (s spread) String() string {
-	if s.least == s.most {
+	if s.minimum == s.maximum {
 		return figure(s.median)
 	}
-	return fmt.Sprintf("%s (%s-%s)", figure(s.median), figure(s.least), figure(s.most))
+	return fmt.Sprintf("%s (%s-%s)", figure(s.median), figure(s.minimum), figure(s.maximum))
 }
 
-// quantity is a figure by which trials are compared.
+// quantity is a figure by which measurements are compared.
 type quantity struct {
 	name string
-	of   func(*trial) float64
+	of   func(*measurement) float64
 }
 
-func perMinute(of func(*used) float64) func(*trial) float64 {
-	return func(t *trial) float64 { return of(&t.Idle) * 60 / t.Idle.Seconds }
+func perMinute(of func(*used) float64) func(*measurement) float64 {
+	return func(t *measurement) float64 { return of(&t.Idle) * 60 / t.Idle.Seconds }
 }
 
 // perRenewal returns the cost of one more renewal: the difference between the busy and the idle
 // window, divided by the difference in renewals.
-func perRenewal(of func(*used) float64) func(*trial) float64 {
-	return func(t *trial) float64 {
+func perRenewal(of func(*used) float64) func(*measurement) float64 {
+	return func(t *measurement) float64 {
 		more := float64(t.Busy.Leases)/t.Busy.Seconds - float64(t.Idle.Leases)/t.Idle.Seconds
 		return (of(&t.Busy)/t.Busy.Seconds - of(&t.Idle)/t.Idle.Seconds) / more
 	}
@@ -63,27 +63,27 @@ func objects(u *used) float64 { return float64(u.Objects) }
 
 var idleMinute = []quantity{
 	{"CPU, ms", perMinute(cpu)},
-	{"allocated, MiB", func(t *trial) float64 { return perMinute(bytes)(t) / mib }},
+	{"allocated, MiB", func(t *measurement) float64 { return perMinute(bytes)(t) / mib }},
 	{"collections of garbage", perMinute(func(u *used) float64 { return float64(u.Collected) })},
-	{"objects, thousands", func(t *trial) float64 { return perMinute(objects)(t) / 1000 }},
+	{"objects, thousands", func(t *measurement) float64 { return perMinute(objects)(t) / 1000 }},
 }
 
 var eachRenewal = []quantity{
-	{"CPU, µs", func(t *trial) float64 { return 1000 * perRenewal(cpu)(t) }},
+	{"CPU, µs", func(t *measurement) float64 { return 1000 * perRenewal(cpu)(t) }},
 	{"allocated, bytes", perRenewal(bytes)},
 	{"objects", perRenewal(objects)},
 }
 
-var held = []quantity{
-	{"heap after a collection, MiB", func(t *trial) float64 { return float64(t.Heap) / mib }},
-	{"resident, MiB", func(t *trial) float64 { return float64(t.Resident) / mib }},
+var memoryQuantities = []quantity{
+	{"heap after a collection, MiB", func(t *measurement) float64 { return float64(t.Heap) / mib }},
+	{"resident, MiB", func(t *measurement) float64 { return float64(t.Resident) / mib }},
 }
 
-// trials are all trials of one size.
-type trials []trial
+// series are all measurements of one size.
+type series []measurement
 
 // of returns the values of a quantity for one contender, in order of the runs.
-func (t trials) of(name string, decoding bool, q func(*trial) float64) []float64 {
+func (t series) of(name string, decoding bool, q func(*measurement) float64) []float64 {
 	var values []float64
 	for i := range t {
 		if t[i].Name == name && t[i].Decoding == decoding {
@@ -95,14 +95,14 @@ func (t trials) of(name string, decoding bool, q func(*trial) float64) []float64
 
 // beyond returns the consumption of a contender beyond decoding, run by run. blur is the spread
 // of the runs of decoding alone; smaller differences can not be resolved.
-func (t trials) beyond(name string, q func(*trial) float64) (difference spread, blur float64) {
-	whole, decoding := t.of(name, false, q), t.of(name, true, q)
-	all := make([]float64, min(len(whole), len(decoding)))
+func (t series) beyond(name string, q func(*measurement) float64) (difference spread, blur float64) {
+	complete, decoding := t.of(name, false, q), t.of(name, true, q)
+	all := make([]float64, min(len(complete), len(decoding)))
 	for i := range all {
-		all[i] = whole[i] - decoding[i]
+		all[i] = complete[i] - decoding[i]
 	}
 	d := spreadOf(decoding)
-	return spreadOf(all), d.most - d.least
+	return spreadOf(all), d.maximum - d.minimum
 }
 
 // times formats the ratio of the first to the second.
@@ -116,18 +116,18 @@ func times(first, second, blur float64) string {
 	return "-"
 }
 
-func printBeside(o *options, all []trial) {
+func printBeside(o *options, all []measurement) {
 	fmt.Printf("\n## Beside Kubernetes' controllers: %d images and %d pods on each node, median (least-most) of %d times %s\n", o.images, o.pods, o.runs, o.window)
 	for _, table := range []struct {
 		title      string
 		quantities []quantity
-	}{{"An idle minute", idleMinute}, {"One more renewal", eachRenewal}, {"Memory", held}} {
+	}{{"An idle minute", idleMinute}, {"One more renewal", eachRenewal}, {"Memory", memoryQuantities}} {
 		printComparison(o, all, table.title, table.quantities)
 	}
 	printDeaths(o, all)
 }
 
-func printComparison(o *options, all []trial, title string, quantities []quantity) {
+func printComparison(o *options, all []measurement, title string, quantities []quantity) {
 	fmt.Printf("\n### %s\n\n| nodes | | upstream | Plimsoll | times | upstream, decoding alone | Plimsoll, decoding alone | upstream without it | Plimsoll without it | times |\n|---|---|---|---|---|---|---|---|---|---|\n", title)
 	for _, nodes := range o.sizes {
 		t := ofSize(all, nodes)
@@ -142,8 +142,8 @@ func printComparison(o *options, all []trial, title string, quantities []quantit
 	}
 }
 
-func ofSize(all []trial, nodes int) trials {
-	var some trials
+func ofSize(all []measurement, nodes int) series {
+	var some series
 	for _, t := range all {
 		if t.Size.Nodes == nodes {
 			some = append(some, t)
@@ -152,7 +152,7 @@ func ofSize(all []trial, nodes int) trials {
 	return some
 }
 
-func printDeaths(o *options, all []trial) {
+func printDeaths(o *options, all []measurement) {
 	if o.kill == 0 {
 		return
 	}

@@ -41,10 +41,10 @@ func vast(ctx context.Context, o *options) error {
 `)
 	for _, nodes := range o.vast {
 		r := vastResult{Size: fakeapiserver.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
-		if err := r.hold(ctx, o); err != nil {
+		if err := r.runProgram(ctx, o); err != nil {
 			return fmt.Errorf("%d nodes: %w", nodes, err)
 		}
-		if err := keep(o.out, "vast", &r); err != nil {
+		if err := appendLine(o.out, "vast", &r); err != nil {
 			return err
 		}
 		r.print()
@@ -52,7 +52,7 @@ func vast(ctx context.Context, o *options) error {
 	return nil
 }
 
-func (r *vastResult) hold(ctx context.Context, o *options) error {
+func (r *vastResult) runProgram(ctx context.Context, o *options) error {
 	dir, err := os.MkdirTemp("", "lifecycle-")
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r *vastResult) hold(ctx context.Context, o *options) error {
 	return r.measure(ctx, o, c, clients)
 }
 
-func (r *vastResult) measure(ctx context.Context, o *options, c *fakeapiserver.Crowd, clients *client.Clients) error {
+func (r *vastResult) measure(ctx context.Context, o *options, c *fakeapiserver.Cluster, clients *client.Clients) error {
 	before := heap()
 	var alone, all pace
 	err := listening(ctx, decode, clients, func() (err error) {
@@ -113,19 +113,19 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *fakeapiserver.C
 
 // listening runs a follower of the cluster, calls do once it has received everything, and ends
 // it.
-func listening(ctx context.Context, who func(context.Context, *client.Clients, func()), clients *client.Clients, do func() error) error {
+func listening(ctx context.Context, role func(context.Context, *client.Clients, func()), clients *client.Clients, do func() error) error {
 	following, stop := context.WithCancel(ctx)
 	seen, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		who(following, clients, sync.OnceFunc(func() { close(seen) }))
+		role(following, clients, sync.OnceFunc(func() { close(seen) }))
 	}()
 	defer func() { stop(); <-ended }()
 	select {
 	case <-seen:
 		return do()
 	case <-time.After(seeing):
-		return fmt.Errorf("not everything was seen within %v", seeing)
+		return fmt.Errorf("not everything was received within %v", seeing)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -163,7 +163,7 @@ type pace struct {
 	renewals float64
 }
 
-func shareOver(ctx context.Context, d time.Duration, c *fakeapiserver.Crowd) (pace, error) {
+func shareOver(ctx context.Context, d time.Duration, c *fakeapiserver.Cluster) (pace, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	at, beats := time.Now(), c.Beats()

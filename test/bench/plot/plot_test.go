@@ -16,17 +16,17 @@ const lines = `{"mode":"10s","arena":"cgroup","cgroup":1,"mibPerSecond":500,"mar
 {"mode":"notified","arena":"cgroup","cgroup":1,"mibPerSecond":50,"marginMiB":10,"spinners":4,"outcome":"saved"}
 `
 
-func TestRead(t *testing.T) {
+func TestRead_ParsesRaces(t *testing.T) {
 	races, err := read(strings.NewReader(lines))
 	if err != nil || len(races) != 3 {
-		t.Fatalf("%d races, %v; want the 3 that have a time", len(races), err)
+		t.Fatalf("got %d races, %v, want the 3 with a time", len(races), err)
 	}
 	panels := panelsOf(races)
 	if len(panels) != 2 || panels[0].margin != 100 || panels[1].margin != 10 {
 		t.Fatalf("panels: %+v; want that of 100 MiB, then that of 10 MiB", panels)
 	}
 	if rates := panels[0].rates(); !slices.Equal(rates, []int64{500, 0}) {
-		t.Errorf("rates %v: what goes as fast as it can comes last", rates)
+		t.Errorf("got rates %v, want the maximum rate last", rates)
 	}
 	if modes := modesOf(panels); !slices.Equal(modes, []string{"10s", "notified"}) {
 		t.Errorf("modes %v", modes)
@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestPointsKeepTheirPlaces(t *testing.T) {
+func TestPoints_HaveFixedPlaces(t *testing.T) {
 	ms := 10.0
 	p := panel{races: []race{{Mode: "a", Asked: 50, Outcome: "saved", ToDead: &ms}, {Mode: "a", Asked: 50, Outcome: "oom", ToDead: &ms},
 		{Mode: "b", Asked: 0, Outcome: "saved", ToDead: &ms}}}
@@ -52,7 +52,7 @@ func TestPointsKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestDrawWritesAnSVG(t *testing.T) {
+func TestDrawPanels_WritesSVG(t *testing.T) {
 	races, err := read(strings.NewReader(lines))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestDrawWritesAnSVG(t *testing.T) {
 	}
 	for _, want := range []string{"cgroup v1", "memory.available<100Mi", "memory.available<10Mi", "500 MiB/s", "as fast as it goes", "10s", "notified", "killed by the kernel"} {
 		if !strings.Contains(words.String(), want) {
-			t.Errorf("the picture does not say %q", want)
+			t.Errorf("the picture has no text %q", want)
 		}
 	}
 }

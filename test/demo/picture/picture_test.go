@@ -186,7 +186,7 @@ func TestRun_WritesThePicture(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := run(in, out, "make demo", ""); err == nil {
-			t.Errorf("a picture of %q", bad)
+			t.Errorf("no error for a picture of %q", bad)
 		}
 	}
 	if again, err := os.ReadFile(out); err != nil || string(again) != string(svg) {
@@ -195,7 +195,7 @@ func TestRun_WritesThePicture(t *testing.T) {
 }
 
 // TestDemoPicture_IsReadable checks the committed picture of `make pictures`:
-// its size, its story and its notation.
+// its size, text and notation.
 func TestDemoPicture_IsReadable(t *testing.T) {
 	svg, err := os.ReadFile("../../../docs/demo.svg")
 	if err != nil {

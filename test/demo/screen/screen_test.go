@@ -25,8 +25,8 @@ func options() Options { return Options{Capacity: 512 * mib, Threshold: 100 * mi
 
 func in(d time.Duration) *time.Duration { return &d }
 
-// story returns the text of a whole demo.
-func story(t *testing.T, o Options) string {
+// demoText returns the text of a whole demo.
+func demoText(t *testing.T, o Options) string {
 	t.Helper()
 	var out bytes.Buffer
 	s := New(&out, o)
@@ -64,8 +64,8 @@ func story(t *testing.T, o Options) string {
 }
 
 func TestScreen_Story(t *testing.T) {
-	got := story(t, options())
-	const golden = "testdata/story.txt"
+	got := demoText(t, options())
+	const golden = "testdata/demo.txt"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -84,9 +84,9 @@ func TestScreen_Story(t *testing.T) {
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func TestScreen_ColorsChangeNoText(t *testing.T) {
-	plain, o := story(t, options()), options()
+	plain, o := demoText(t, options()), options()
 	o.Colored = true
-	colored := story(t, o)
+	colored := demoText(t, o)
 	if got := sgr.ReplaceAllString(colored, ""); got != plain {
 		t.Errorf("without its control sequences the coloured text is:\n%s\nwant:\n%s", got, plain)
 	}
@@ -103,9 +103,9 @@ func TestScreen_ColorsChangeNoText(t *testing.T) {
 // TestScreen_LiveEndsAsPlain replays carriage returns as a terminal does: of a
 // live screen the lines of a plain one remain.
 func TestScreen_LiveEndsAsPlain(t *testing.T) {
-	plain, o := story(t, options()), options()
+	plain, o := demoText(t, options()), options()
 	o.Live = true
-	live := story(t, o)
+	live := demoText(t, o)
 	if strings.Count(live, "\r") < 200 {
 		t.Error("the bar is not redrawn")
 	}
@@ -114,16 +114,16 @@ func TestScreen_LiveEndsAsPlain(t *testing.T) {
 		remains.WriteString(line[strings.LastIndex(line, "\r\x1b[K")+1:])
 	}
 	if got := strings.ReplaceAll(remains.String(), "\x1b[K", ""); got != plain {
-		t.Errorf("of the live screen remains:\n%s\nwant:\n%s", got, plain)
+		t.Errorf("got the live screen:\n%s\nwant:\n%s", got, plain)
 	}
 }
 
-// oldNotation matches amounts of memory in other units than Mi, and words that
-// left the vocabulary.
+// oldNotation matches amounts of memory in other units than Mi, and words of the old
+// vocabulary.
 var oldNotation = regexp.MustCompile(`[0-9] ?([KG]i|[KMG]i?B)|\b(looks?|doomed|regular|extra|told|nobody|who)\b`)
 
 func TestScreen_WidthAndNotation(t *testing.T) {
-	text := story(t, options())
+	text := demoText(t, options())
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > Columns {
 			t.Errorf("%d columns, at most %d: %s", n, Columns, line)
@@ -152,9 +152,9 @@ func TestScreen_BarColors(t *testing.T) {
 	}
 }
 
-// TestScreen_BarsAreFew counts the lines of a node that fills at any rate: one for
+// TestScreen_LimitsNumberOfBars counts the lines of a node that fills at any rate: one for
 // each 16th of it or, if that takes longer, one in 5 s.
-func TestScreen_BarsAreFew(t *testing.T) {
+func TestScreen_LimitsNumberOfBars(t *testing.T) {
 	for seconds, want := range map[int64]int{1: 16, 13: 16, 160: 33} {
 		var out bytes.Buffer
 		s := New(&out, options())
@@ -167,7 +167,7 @@ func TestScreen_BarsAreFew(t *testing.T) {
 	}
 }
 
-func TestScreen_OtherEnds(t *testing.T) {
+func TestScreen_ShowsOtherOutcomes(t *testing.T) {
 	var out bytes.Buffer
 	s := New(&out, options())
 	s.Wait(0, &Decision{Available: 99 * mib})
@@ -191,14 +191,14 @@ var errPipe = errors.New("broken pipe")
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errPipe }
 
-func TestScreen_ErrOfAWrite(t *testing.T) {
+func TestScreen_ReturnsWriteError(t *testing.T) {
 	s := New(brokenPipe{}, options())
 	if s.Node(1); !errors.Is(s.Err(), errPipe) {
 		t.Errorf("error %v, want %v", s.Err(), errPipe)
 	}
 }
 
-func TestMebibytes(t *testing.T) {
+func TestOneNotation_UsesMebibytes(t *testing.T) {
 	for text, want := range map[string]string{
 		"uses 228608Ki, 208128Ki above its request, priority 1000": "uses 223Mi, 203Mi above its request, priority 1000",
 		"1Gi of 2048Mi": "1024Mi of 2048Mi",
@@ -211,7 +211,7 @@ func TestMebibytes(t *testing.T) {
 	}
 }
 
-func TestColored(t *testing.T) {
+func TestColored_FollowsTerminalAndOption(t *testing.T) {
 	for _, c := range []struct {
 		flag     string
 		terminal bool
@@ -230,7 +230,7 @@ func TestColored(t *testing.T) {
 	}
 }
 
-func TestRead(t *testing.T) {
+func TestRead_DecodesDecisions(t *testing.T) {
 	millis, available, now := 412.5, int64(20*mib), time.Now()
 	d := Read(&agent.Decision{
 		Time: now, Decision: agent.Evicted, Check: "early", Available: &available, TimeToExhaustion: &millis, Pod: "jobs/leaky",

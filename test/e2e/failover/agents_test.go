@@ -19,15 +19,15 @@ const (
 	pressureTaint = "plimsoll.dev/memory-pressure"
 )
 
-// softly checks that the pod that a living agent marked is evicted through policy/v1, with the
-// requested grace period. The mark of a dead agent has no effect.
-func softly(s *stage) {
+// softEvictions checks that the pod marked by a live agent is evicted through policy/v1, with the
+// requested grace period. A request of a dead agent has no effect.
+func softEvictions(s *env) {
 	s.controllers(1)
 	n, silent := s.node("asks"), s.node("mute")
 	n.Assist(true)
 	s.poll("its agent is there", func() bool { return s.agentSeen(n) })
-	marked, unheard, spared := s.run(n, hollow.Pod("marked", 0)), s.run(silent, hollow.Pod("unheard", 0)), s.run(n, hollow.Pod("spared", 0))
-	for _, pod := range []*corev1.Pod{unheard, marked} {
+	marked, ofSilent, unmarked := s.run(n, hollow.Pod("marked", 0)), s.run(silent, hollow.Pod("of-silent", 0)), s.run(n, hollow.Pod("unmarked", 0))
+	for _, pod := range []*corev1.Pod{ofSilent, marked} {
 		s.mark(pod)
 	}
 	w := s.first("an eviction", recorder.Of("create", "pods/eviction"))
@@ -38,20 +38,20 @@ func softly(s *stage) {
 		o.Preconditions == nil || o.Preconditions.UID == nil || *o.Preconditions.UID != marked.UID {
 		s.Errorf("the eviction's options: %s", w.Sent)
 	}
-	s.until("its kubelet ends it", func() bool { return s.book.Pod(marked.UID).Gone })
+	s.until("its kubelet ends it", func() bool { return s.rec.Pod(marked.UID).Gone })
 	pass(s.Context(), slack)
-	for _, pod := range []*corev1.Pod{unheard, spared} {
-		if s.book.Pod(pod.UID).Leaving() {
+	for _, pod := range []*corev1.Pod{ofSilent, unmarked} {
+		if s.rec.Pod(pod.UID).Leaving() {
 			s.Errorf("pod %s was evicted", pod.Name)
 		}
 	}
 	if n := len(s.writes(recorder.Of("create", "pods/eviction"))); n != 1 {
-		s.Errorf("%d evictions were asked for", n)
+		s.Errorf("got %d requests for evictions", n)
 	}
 }
 
 // mark requests a pod's soft eviction like an agent.
-func (s *stage) mark(pod *corev1.Pod) {
+func (s *env) mark(pod *corev1.Pod) {
 	s.Helper()
 	now := metav1.Now()
 	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{Conditions: []corev1.PodCondition{{
@@ -63,8 +63,8 @@ func (s *stage) mark(pod *corev1.Pod) {
 	s.must(err)
 }
 
-// leavings checks that the conditions of an agent are removed once it is dead, and not before.
-func leavings(s *stage) {
+// remainsOfAgent checks that the conditions of an agent are removed once it is dead, and not before.
+func remainsOfAgent(s *env) {
 	s.controllers(1)
 	n, alive := s.node("left"), s.node("kept")
 	for _, node := range []*hollow.Node{n, alive} {
@@ -73,13 +73,13 @@ func leavings(s *stage) {
 		s.press(node)
 	}
 	n.Assist(false)
-	s.until("the condition and the taint are gone", func() bool {
-		left := s.book.Node("left")
+	s.until("the condition and the taint are removed", func() bool {
+		left := s.rec.Node("left")
 		return left.Is(pressure) == "" && left.Taint(pressureTaint, corev1.TaintEffectNoSchedule) == nil
 	})
 	pass(s.Context(), slack)
 	for _, name := range []string{"left", "kept"} {
-		node, want := s.book.Node(name), corev1.ConditionStatus("")
+		node, want := s.rec.Node(name), corev1.ConditionStatus("")
 		if name == "kept" {
 			want = corev1.ConditionTrue
 		}
@@ -94,7 +94,7 @@ func leavings(s *stage) {
 }
 
 // press reports pressure on a node as its agent does.
-func (s *stage) press(n *hollow.Node) {
+func (s *env) press(n *hollow.Node) {
 	s.Helper()
 	nodes := s.api.CoreV1().Nodes()
 	condition := `{"status": {"conditions": [{"type": "` + pressure + `", "status": "True", "reason": "Test"}]}}`
@@ -103,5 +103,5 @@ func (s *stage) press(n *hollow.Node) {
 	taint := `{"spec": {"taints": [{"key": "` + pressureTaint + `", "effect": "NoSchedule"}]}}`
 	_, err = nodes.Patch(s.Context(), n.Name, types.StrategicMergePatchType, []byte(taint), metav1.PatchOptions{})
 	s.must(err)
-	s.until("there is pressure", func() bool { return s.book.Node(n.Name).Is(pressure) == corev1.ConditionTrue })
+	s.until("there is pressure", func() bool { return s.rec.Node(n.Name).Is(pressure) == corev1.ConditionTrue })
 }

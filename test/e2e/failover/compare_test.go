@@ -15,29 +15,29 @@ import (
 const soon = 50 * time.Millisecond
 
 // check compares the observations with the expectations.
-func (t *trial) check() {
+func (t *failoverRun) check() {
 	late := map[string]time.Duration{}
 	evictions := 0
 	for _, d := range t.deaths {
 		evictions += t.compare(d, late)
 	}
-	t.nobodyElse()
+	t.noOtherNode()
 	for _, k := range t.kills {
-		t.Logf("killed %s at %s, followed after %v", k.stage, k.at.Format("15:04:05.000"), k.followed.Sub(k.at).Round(time.Millisecond))
+		t.Logf("killed %s at %s, followed after %v", k.env, k.at.Format("15:04:05.000"), k.succeeded.Sub(k.at).Round(time.Millisecond))
 	}
 	t.Logf("%d deaths of %d nodes, %d evictions, %d leaders killed; at most too late: %v", len(t.deaths), len(t.nodes), evictions, len(t.kills), late)
 	if evictions == 0 {
-		t.Error("nobody was evicted")
+		t.Error("no pod was evicted")
 	}
 }
 
 // due returns the latest time for an action due at a moment. A leader that was killed shortly
 // before may not have acted. Its successor acts at once, or a while later if it must observe
 // the cause first.
-func (t *trial) due(at time.Time, while time.Duration) time.Time {
+func (t *failoverRun) due(at time.Time, while time.Duration) time.Time {
 	for _, k := range t.kills {
-		begun := slack + requestsEach*t.answered(at, k.at) // until then it may not be done yet
-		if next := k.followed.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
+		begun := slack + requestsEach*t.answered(at, k.at) // until then the action may be incomplete
+		if next := k.succeeded.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
 			at = next
 		}
 	}
@@ -49,23 +49,23 @@ const requestsEach = 5
 
 // answered returns the maximum response time of the API server between two moments. On a
 // machine busy with other work, everything takes longer.
-func (t *trial) answered(from, to time.Time) (most time.Duration) {
+func (t *failoverRun) answered(from, to time.Time) (maximum time.Duration) {
 	for _, p := range t.pulses {
 		if p.Done.After(from) && p.Sent.Before(to) {
-			most = max(most, p.Done.Sub(p.Sent))
+			maximum = max(maximum, p.Done.Sub(p.Sent))
 		}
 	}
-	return most
+	return maximum
 }
 
 // compare checks one death and counts the evictions.
-func (t *trial) compare(d *death, late map[string]time.Duration) (evictions int) {
+func (t *failoverRun) compare(d *death, late map[string]time.Duration) (evictions int) {
 	name := d.node.Name
 	notLater := func(what string, at, due time.Time) {
 		t.Helper()
 		late[what] = max(late[what], at.Sub(due).Round(time.Millisecond))
-		if most := slack + requestsEach*t.answered(due, at); at.After(due.Add(most)) {
-			t.Errorf("%s of %s: %s at %s, %v after it was due, at most %v", name, clock(d.last.Sent), what, clock(at), at.Sub(due), most)
+		if limit := slack + requestsEach*t.answered(due, at); at.After(due.Add(limit)) {
+			t.Errorf("%s of %s: %s at %s, %v after it was due, at most %v", name, clock(d.last.Sent), what, clock(at), at.Sub(due), limit)
 		}
 	}
 	unknown, ok := t.became(d, "Unknown", "nodes/status", func(n *recorder.Node) bool { return n.Is(corev1.NodeReady) == corev1.ConditionUnknown })
@@ -104,7 +104,7 @@ func unreachable(n *recorder.Node) bool {
 // became returns the time at which a node reached a state in a death, at most once. It is the
 // time of the request for it. If the requester was killed before the server answered, it is the
 // time of the observed state.
-func (t *trial) became(d *death, what, resource string, is func(*recorder.Node) bool) (at time.Time, ok bool) {
+func (t *failoverRun) became(d *death, what, resource string, is func(*recorder.Node) bool) (at time.Time, ok bool) {
 	requests := t.writes(func(w *recorder.Write) bool {
 		return w.Done() && w.Changes() && w.Resource == resource && w.Name == d.node.Name && d.covers(w.At) && is(stateOf(w))
 	})
@@ -114,7 +114,7 @@ func (t *trial) became(d *death, what, resource string, is func(*recorder.Node) 
 	if len(requests) > 0 {
 		return requests[0].At, true
 	}
-	for _, n := range t.book.NodeStates(d.node.Name) {
+	for _, n := range t.rec.NodeStates(d.node.Name) {
 		if d.covers(n.At) && is(n) {
 			return n.At, true
 		}
@@ -138,8 +138,8 @@ func stateOf(w *recorder.Write) *recorder.Node {
 }
 
 // added returns the time of the taint by its own field, which is the same under every leader.
-func (t *trial) added(d *death) (added time.Time) {
-	for _, n := range t.book.NodeStates(d.node.Name) {
+func (t *failoverRun) added(d *death) (added time.Time) {
+	for _, n := range t.rec.NodeStates(d.node.Name) {
 		if !unreachable(n) || !n.At.After(d.from) || !n.At.Before(d.back.Sent) {
 			continue
 		}
@@ -153,7 +153,7 @@ func (t *trial) added(d *death) (added time.Time) {
 }
 
 // left returns the time of a pod's deletion in a death, if any: at most one.
-func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
+func (t *failoverRun) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 	deletes := t.deleted(pod)
 	if len(deletes) > 1 {
 		t.Errorf("pod %s was deleted %d times", pod.Name, len(deletes))
@@ -161,7 +161,7 @@ func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 	if len(deletes) > 0 {
 		return deletes[0].At, true
 	}
-	for _, p := range t.book.PodStates(pod.UID) {
+	for _, p := range t.rec.PodStates(pod.UID) {
 		if p.Leaving() && p.At.Before(d.back.Sent) {
 			return p.At, true
 		}
@@ -170,14 +170,14 @@ func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 }
 
 // freed checks that a node loses its taints after its return.
-func (t *trial) freed(d *death, notLater func(what string, at, due time.Time)) {
-	for _, n := range t.book.NodeStates(d.node.Name) {
+func (t *failoverRun) freed(d *death, notLater func(what string, at, due time.Time)) {
+	for _, n := range t.rec.NodeStates(d.node.Name) {
 		if n.At.After(d.back.Sent) && n.Tainted(corev1.TaintEffectNoExecute)+n.Tainted(corev1.TaintEffectNoSchedule) == "" {
 			notLater("freed", n.At, t.due(d.back.Done, renew))
 			return
 		}
 	}
-	t.Errorf("%s is back since %s and still tainted", d.node.Name, clock(d.back.Done))
+	t.Errorf("%s returned at %s and is still tainted", d.node.Name, clock(d.back.Done))
 }
 
 // ours returns the controllers' taints in the answer to a request.
@@ -186,20 +186,20 @@ func ours(w *recorder.Write) string {
 	return strings.Trim(n.Tainted(corev1.TaintEffectNoExecute)+","+n.Tainted(corev1.TaintEffectNoSchedule), ",")
 }
 
-// nobodyElse checks that no node was declared lost without a grace period of silence.
-func (t *trial) nobodyElse() {
+// noOtherNode checks that no node was declared lost without a grace period of silence.
+func (t *failoverRun) noOtherNode() {
 	for _, w := range t.writes(func(w *recorder.Write) bool {
 		return w.Done() && w.Changes() && (w.Resource == "nodes/status" || w.Resource == "nodes" && ours(w) != "")
 	}) {
 		if !slices.ContainsFunc(t.deaths, func(d *death) bool {
 			return d.node.Name == w.Name && !w.At.Before(d.last.Sent.Add(grace)) && d.covers(w.At)
 		}) {
-			t.Errorf("a node that lives: %s", w)
+			t.Errorf("write about a live node: %s", w)
 		}
 	}
-	for _, r := range t.book.NodeStates("rock") {
+	for _, r := range t.rec.NodeStates("rock") {
 		if r.At.After(t.began) && r.Tainted(corev1.TaintEffectNoExecute) != "" {
-			t.Errorf("the node that never died is tainted at %s", clock(r.At))
+			t.Errorf("the node that never failed is tainted at %s", clock(r.At))
 		}
 	}
 }

@@ -17,40 +17,40 @@ import (
 )
 
 const (
-	mortals = 12 // nodes that die and return
-	crew    = 4  // pods of a node that dies
+	failingNodes = 12 // nodes that fail and return
+	crew         = 4  // pods of a failing node
 )
 
-// stages lists the stages of a node's death. A leader is killed at each in turn.
-var stages = []struct {
+// killTimes lists the stages of a node's failure. A leader is killed at each in turn.
+var killTimes = []struct {
 	name string
-	wait func(*trial, context.Context, *rand.Rand)
+	wait func(*failoverRun, context.Context, *rand.Rand)
 }{
-	{"before Unknown", (*trial).beforeUnknown},
-	{"between taint and eviction", (*trial).betweenTaintAndEviction},
-	{"mid-eviction", (*trial).midEviction},
-	{"at any moment", (*trial).anyMoment},
+	{"before Unknown", (*failoverRun).beforeUnknown},
+	{"between taint and eviction", (*failoverRun).betweenTaintAndEviction},
+	{"mid-eviction", (*failoverRun).midEviction},
+	{"at any moment", (*failoverRun).anyMoment},
 }
 
-// TestLeadersAreKilled lets nodes die and return at different times while leaders are killed.
+// TestController_ActsOnTimeWhileLeadersAreKilled lets nodes fail and return at different times while leaders are killed.
 // Every due action must happen on time, or as soon as a leader exists.
-func TestLeadersAreKilled(t *testing.T) {
+func TestController_ActsOnTimeWhileLeadersAreKilled(t *testing.T) {
 	s := set(t)
-	s.story("trial", func(s *stage) {
-		tr := &trial{stage: s, seed: seed(t)}
+	s.scenario("random failovers", func(s *env) {
+		tr := &failoverRun{env: s, seed: seed(t)}
 		s.Logf("SEED=%d", tr.seed)
 		tr.prepare()
 		ctx, cancel := context.WithCancel(s.Context())
-		var lives, pulse sync.WaitGroup
-		defer func() { cancel(); lives.Wait(); pulse.Wait() }()
+		var running, pulse sync.WaitGroup
+		defer func() { cancel(); running.Wait(); pulse.Wait() }()
 		pulse.Go(func() { tr.pulse(ctx) })
-		last := make(chan struct{}) // closed when no more nodes die
+		last := make(chan struct{}) // closed when no more nodes fail
 		for i, n := range tr.nodes {
-			lives.Go(func() { tr.live(ctx, last, n, tr.random(i)) })
+			running.Go(func() { tr.live(ctx, last, n, tr.random(i)) })
 		}
-		tr.kill(ctx, tr.random(mortals))
+		tr.kill(ctx, tr.random(failingNodes))
 		close(last)
-		lives.Wait()
+		running.Wait()
 		cancel()
 		pulse.Wait()
 		tr.check()
@@ -71,9 +71,9 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// trial records the actions, for comparison with the observations.
-type trial struct {
-	*stage
+// failoverRun records the actions, for comparison with the observations.
+type failoverRun struct {
+	*env
 	seed  uint64
 	nodes []*hollow.Node
 
@@ -95,39 +95,39 @@ type death struct {
 
 // kill is the kill of a leader.
 type kill struct {
-	stage    string
-	at       time.Time
-	followed time.Time // when another replica led
+	env       string
+	at        time.Time
+	succeeded time.Time // when another replica led
 }
 
-func (t *trial) random(i int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(i))) }
+func (t *failoverRun) random(i int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(i))) }
 
 // between returns a random duration.
-func between(random *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(random.Int64N(int64(most-least)))
+func between(random *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(random.Int64N(int64(high-low)))
 }
 
-// prepare starts two controllers, the nodes that die, and one that never does.
-func (t *trial) prepare() {
+// prepare starts two controllers, the failing nodes, and one that never fails.
+func (t *failoverRun) prepare() {
 	t.replace()
 	t.replace()
-	t.until("somebody leads", func() bool { return t.leader() != nil })
-	rock := t.node("rock")
-	t.run(rock, hollow.Pod("rock", 0))
-	for i := range mortals {
+	t.until("a controller leads", func() bool { return t.leader() != nil })
+	stable := t.node("rock")
+	t.run(stable, hollow.Pod("rock", 0))
+	for i := range failingNodes {
 		t.nodes = append(t.nodes, t.node(fmt.Sprintf("mortal-%02d", i)))
 	}
 }
 
 // replace starts a controller in place of a killed one.
-func (t *trial) replace() {
-	r, err := t.start(t.Context(), "--mass-failure-min-nodes="+strconv.Itoa(mortals))
+func (t *failoverRun) replace() {
+	r, err := t.start(t.Context(), "--mass-failure-min-nodes="+strconv.Itoa(failingNodes))
 	t.must(err)
 	*t.replicas = append(*t.replicas, r)
 }
 
 // pulse sends requests to the API server periodically to measure its response time.
-func (t *trial) pulse(ctx context.Context) {
+func (t *failoverRun) pulse(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -143,8 +143,8 @@ func (t *trial) pulse(ctx context.Context) {
 	}
 }
 
-// live makes a node die and return until last is closed.
-func (t *trial) live(ctx context.Context, last <-chan struct{}, n *hollow.Node, random *rand.Rand) {
+// live makes a node fail and return until last is closed.
+func (t *failoverRun) live(ctx context.Context, last <-chan struct{}, n *hollow.Node, random *rand.Rand) {
 	pass(ctx, between(random, 0, 8*time.Second)) // not all at once
 	for i := 0; ; i++ {
 		pass(ctx, between(random, 0, 4*time.Second))
@@ -155,16 +155,16 @@ func (t *trial) live(ctx context.Context, last <-chan struct{}, n *hollow.Node, 
 			return
 		default:
 		}
-		if err := t.die(ctx, n, i, random); err != nil {
+		if err := t.failOnce(ctx, n, i, random); err != nil {
 			t.Errorf("node %s: %v", n.Name, err)
 			return
 		}
 	}
 }
 
-// die lets a node run some pods and fall silent. The silence lasts until all are evicted, or
+// failOnce lets a node run some pods and stops it. The silence lasts until all are evicted, or
 // until a random moment after the taint.
-func (t *trial) die(ctx context.Context, n *hollow.Node, i int, random *rand.Rand) error {
+func (t *failoverRun) failOnce(ctx context.Context, n *hollow.Node, i int, random *rand.Rand) error {
 	d := &death{node: n}
 	seconds := 1 + random.Int64N(4)
 	for p := range crew {
@@ -186,7 +186,7 @@ func (t *trial) die(ctx context.Context, n *hollow.Node, i int, random *rand.Ran
 	return t.asBefore(ctx, d)
 }
 
-func (t *trial) comeBack(ctx context.Context, d *death) error {
+func (t *failoverRun) comeBack(ctx context.Context, d *death) error {
 	back := hollow.Beat{Sent: time.Now()}
 	t.set(func() { d.back = back })
 	err := d.node.Resume(ctx)
@@ -195,37 +195,37 @@ func (t *trial) comeBack(ctx context.Context, d *death) error {
 	return err
 }
 
-func (t *trial) set(change func()) {
+func (t *failoverRun) set(change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change()
 }
 
 // await waits until a node's pods are evicted, or shorter.
-func (t *trial) await(ctx context.Context, d *death, random *rand.Rand) error {
+func (t *failoverRun) await(ctx context.Context, d *death, random *rand.Rand) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if random.IntN(4) > 0 {
-		if err := t.book.Until(ctx, func() bool { return t.leaving(d) == len(d.pods) }); err != nil {
+		if err := t.rec.Until(ctx, func() bool { return t.leaving(d) == len(d.pods) }); err != nil {
 			return fmt.Errorf("%d of %d pods were evicted: %w", t.leaving(d), len(d.pods), err)
 		}
 		return nil
 	}
-	if err := t.book.Until(ctx, func() bool { return t.isTainted(d.node) }); err != nil {
+	if err := t.rec.Until(ctx, func() bool { return t.isTainted(d.node) }); err != nil {
 		return fmt.Errorf("it is not tainted: %w", err)
 	}
 	pass(ctx, between(random, 0, 3*time.Second))
 	return nil
 }
 
-func (t *trial) isTainted(n *hollow.Node) bool {
-	return t.book.Node(n.Name).Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil
+func (t *failoverRun) isTainted(n *hollow.Node) bool {
+	return t.rec.Node(n.Name).Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil
 }
 
 // leaving counts the deleted pods of a node.
-func (t *trial) leaving(d *death) (count int) {
+func (t *failoverRun) leaving(d *death) (count int) {
 	for _, p := range d.pods {
-		if t.book.Pod(p.UID).Leaving() {
+		if t.rec.Pod(p.UID).Leaving() {
 			count++
 		}
 	}
@@ -233,15 +233,15 @@ func (t *trial) leaving(d *death) (count int) {
 }
 
 // asBefore waits until a returned node is usable as before, and ends the remaining pods.
-func (t *trial) asBefore(ctx context.Context, d *death) error {
+func (t *failoverRun) asBefore(ctx context.Context, d *death) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := t.book.Until(ctx, func() bool {
-		n := t.book.Node(d.node.Name)
+	err := t.rec.Until(ctx, func() bool {
+		n := t.rec.Node(d.node.Name)
 		return n.Is(corev1.NodeReady) == corev1.ConditionTrue && n.Tainted(corev1.TaintEffectNoExecute) == "" && n.Tainted(corev1.TaintEffectNoSchedule) == ""
 	})
 	if err != nil {
-		return fmt.Errorf("it is back and still tainted: %w", err)
+		return fmt.Errorf("it returned and is still tainted: %w", err)
 	}
 	for _, p := range d.pods {
 		err = errors.Join(err, d.node.End(ctx, p))
@@ -249,22 +249,22 @@ func (t *trial) asBefore(ctx context.Context, d *death) error {
 	return err
 }
 
-// kill kills leaders, each at its stage. It waits until another one leads and two run again.
-func (t *trial) kill(ctx context.Context, random *rand.Rand) {
+// kill kills leaders, each at its time. It waits until another one leads and two run again.
+func (t *failoverRun) kill(ctx context.Context, random *rand.Rand) {
 	count := number(t.T, "KILLS", 8)
 	for i := range count {
-		stage := stages[i%len(stages)]
-		stage.wait(t, ctx, random)
-		t.poll("somebody leads", func() bool { return t.leader() != nil })
+		env := killTimes[i%len(killTimes)]
+		env.wait(t, ctx, random)
+		t.poll("a controller leads", func() bool { return t.leader() != nil })
 		victim := t.leader()
-		k := &kill{stage: stage.name, at: time.Now()}
+		k := &kill{env: env.name, at: time.Now()}
 		t.must(victim.Kill())
 		t.kills = append(t.kills, k)
 		t.replace()
 		t.poll("another one leads", func() bool {
 			for _, r := range t.renewals() {
 				if r.at.After(k.at) && r.holder != victim.identity && r.holder != "" {
-					k.followed = r.at
+					k.succeeded = r.at
 					return true
 				}
 			}
@@ -274,13 +274,13 @@ func (t *trial) kill(ctx context.Context, random *rand.Rand) {
 }
 
 // beforeUnknown waits until a node is silent, and then for less than its grace period.
-func (t *trial) beforeUnknown(ctx context.Context, random *rand.Rand) {
+func (t *failoverRun) beforeUnknown(ctx context.Context, random *rand.Rand) {
 	begin := time.Now()
-	t.poll("a node dies", func() bool { return t.died(begin) })
+	t.poll("a node fails", func() bool { return t.died(begin) })
 	pass(ctx, between(random, 0, grace-slack/2))
 }
 
-func (t *trial) died(since time.Time) bool {
+func (t *failoverRun) died(since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.deaths) > 0 && t.deaths[len(t.deaths)-1].last.Sent.After(since.Add(-slack))
@@ -288,11 +288,11 @@ func (t *trial) died(since time.Time) bool {
 
 // betweenTaintAndEviction waits until a node is tainted, and then for less than any pod's
 // toleration.
-func (t *trial) betweenTaintAndEviction(ctx context.Context, random *rand.Rand) {
+func (t *failoverRun) betweenTaintAndEviction(ctx context.Context, random *rand.Rand) {
 	begin := time.Now()
 	t.until("a node is tainted", func() bool {
 		for _, n := range t.nodes {
-			if state := t.book.Node(n.Name); state.At.After(begin) && t.isTainted(n) {
+			if state := t.rec.Node(n.Name); state.At.After(begin) && t.isTainted(n) {
 				return true
 			}
 		}
@@ -302,7 +302,7 @@ func (t *trial) betweenTaintAndEviction(ctx context.Context, random *rand.Rand) 
 }
 
 // midEviction waits until some pods of a node are deleted and others are not.
-func (t *trial) midEviction(context.Context, *rand.Rand) {
+func (t *failoverRun) midEviction(context.Context, *rand.Rand) {
 	t.until("a node's pods are being evicted", func() bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -315,6 +315,6 @@ func (t *trial) midEviction(context.Context, *rand.Rand) {
 	})
 }
 
-func (t *trial) anyMoment(ctx context.Context, random *rand.Rand) {
+func (t *failoverRun) anyMoment(ctx context.Context, random *rand.Rand) {
 	pass(ctx, between(random, 0, 4*time.Second))
 }

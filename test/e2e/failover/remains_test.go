@@ -15,33 +15,33 @@ import (
 // remnants checks the objects of ended pods. That of a pod evicted by its node's agent is
 // deleted after its TTL, under any leader. That of a pod that merely failed stays, and so does
 // one with its mark removed.
-func remnants(s *stage) {
-	const kept = 10 * time.Second
-	s.controllers(2, "--evicted-pod-ttl="+kept.String())
+func remnants(s *env) {
+	const ttl = 10 * time.Second
+	s.controllers(2, "--evicted-pod-ttl="+ttl.String())
 	n := s.node("needy")
-	hog, failed, spared := s.run(n, hollow.Pod("hog", 0)), s.run(n, hollow.Pod("failed", 0)), s.run(n, hollow.Pod("spared", 0))
+	hog, failed, unmarked := s.run(n, hollow.Pod("hog", 0)), s.run(n, hollow.Pod("failed", 0)), s.run(n, hollow.Pod("unmarked", 0))
 	s.fail(failed)
-	s.fail(spared, corev1.ConditionTrue)
+	s.fail(unmarked, corev1.ConditionTrue)
 	since := s.fail(hog, corev1.ConditionTrue)
 	first := s.leader()
 	s.must(first.Kill())
 	s.until("the other one leads", func() bool { l := s.leader(); return l != nil && l != first })
-	s.fail(spared, corev1.ConditionFalse)
+	s.fail(unmarked, corev1.ConditionFalse)
 
-	s.until("it is deleted, and gone", func() bool { return len(s.deleted(hog)) > 0 && s.book.Pod(hog.UID).Gone })
+	s.until("it is deleted and removed", func() bool { return len(s.deleted(hog)) > 0 && s.rec.Pod(hog.UID).Gone })
 	w := s.deleted(hog)[0]
-	s.during("it is deleted", w.At, since.Add(kept), since.Add(kept))
-	if w.At.Before(since.Add(kept)) {
-		s.Errorf("it is deleted %v before its time", since.Add(kept).Sub(w.At))
+	s.during("it is deleted", w.At, since.Add(ttl), since.Add(ttl))
+	if w.At.Before(since.Add(ttl)) {
+		s.Errorf("it is deleted %v before its time", since.Add(ttl).Sub(w.At))
 	}
 	var sent metav1.DeleteOptions
 	if err := json.Unmarshal(w.Sent, &sent); err != nil || sent.Preconditions == nil || sent.Preconditions.UID == nil ||
 		*sent.Preconditions.UID != hog.UID || sent.Preconditions.ResourceVersion == nil {
-		s.Errorf("it was deleted with %s, %v: whatever has become of it", w.Sent, err)
+		s.Errorf("it was deleted with %s, %v: want a precondition", w.Sent, err)
 	}
 	pass(s.Context(), slack)
-	for _, pod := range []*corev1.Pod{failed, spared} {
-		if s.book.Pod(pod.UID).Leaving() || len(s.deleted(pod)) > 0 {
+	for _, pod := range []*corev1.Pod{failed, unmarked} {
+		if s.rec.Pod(pod.UID).Leaving() || len(s.deleted(pod)) > 0 {
 			s.Errorf("pod %s was deleted", pod.Name)
 		}
 	}
@@ -52,7 +52,7 @@ func remnants(s *stage) {
 
 // fail ends a pod as after an eviction, optionally with its agent's mark. It returns the time
 // of the mark.
-func (s *stage) fail(pod *corev1.Pod, mark ...corev1.ConditionStatus) (since time.Time) {
+func (s *env) fail(pod *corev1.Pod, mark ...corev1.ConditionStatus) (since time.Time) {
 	s.Helper()
 	now := metav1.Now().Rfc3339Copy()
 	status := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}

@@ -24,21 +24,21 @@ type replica struct {
 	began    time.Time
 }
 
-// said is the part of a controller's log line read here.
-type said struct {
+// logLine is the part of a controller's log line read here.
+type logLine struct {
 	Msg, Identity, Address                    string
 	Decision, Node, Pod, Change, Reason, Mode string
 	DryRun                                    bool
 }
 
 // lines returns all log lines of a replica so far.
-func (r *replica) lines() (all []said) {
+func (r *replica) lines() (all []logLine) {
 	text, err := os.ReadFile(r.Log)
 	if err != nil {
 		return nil
 	}
 	for line := range bytes.Lines(text) {
-		var s said
+		var s logLine
 		if json.Unmarshal(line, &s) == nil {
 			all = append(all, s)
 		}
@@ -47,7 +47,7 @@ func (r *replica) lines() (all []said) {
 }
 
 // decided reports whether a decision matches.
-func (r *replica) decided(matches func(*said) bool) bool {
+func (r *replica) decided(matches func(*logLine) bool) bool {
 	for _, l := range r.lines() {
 		if l.Decision != "" && matches(&l) {
 			return true
@@ -68,7 +68,7 @@ var flags = []string{
 }
 
 // start runs a controller and waits until it is ready to lead; args override the flags.
-func (s *stage) start(ctx context.Context, args ...string) (*replica, error) {
+func (s *env) start(ctx context.Context, args ...string) (*replica, error) {
 	r := &replica{began: time.Now()}
 	name := "plimsoll-" + strconv.FormatInt(launched.Add(1), 10)
 	args = append(append(flags[:len(flags):len(flags)], "--kubeconfig="+s.kubeconfig), args...)
@@ -87,7 +87,7 @@ func (s *stage) start(ctx context.Context, args ...string) (*replica, error) {
 		}
 	}
 	if r.identity == "" {
-		return nil, fmt.Errorf("%s does not say who it is:\n%s", name, r.Tail(20))
+		return nil, fmt.Errorf("the log of %s has no identity:\n%s", name, r.Tail(20))
 	}
 	return r, nil
 }
@@ -101,7 +101,7 @@ func ready(ctx context.Context, log string) error {
 		}
 	}
 	if address == "" {
-		return errors.New("it does not listen yet")
+		return errors.New("no listener yet")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
 	if err != nil {
@@ -118,15 +118,15 @@ func ready(ctx context.Context, log string) error {
 	return nil
 }
 
-// controllers starts count controllers of a story.
-func (s *stage) controllers(count int, args ...string) []*replica {
+// controllers starts count controllers of a scenario.
+func (s *env) controllers(count int, args ...string) []*replica {
 	s.Helper()
 	for range count {
 		r, err := s.start(s.Context(), args...)
 		s.must(err)
 		*s.replicas = append(*s.replicas, r)
 	}
-	s.until("somebody leads", func() bool { return s.leader() != nil })
+	s.until("a controller leads", func() bool { return s.leader() != nil })
 	return *s.replicas
 }
 
@@ -136,8 +136,8 @@ type renewal struct {
 	holder string // empty: released
 }
 
-// renewals returns the writes to the leader's lease in this story.
-func (s *stage) renewals() (all []renewal) {
+// renewals returns the writes to the leader's lease in this scenario.
+func (s *env) renewals() (all []renewal) {
 	for _, w := range s.writes(func(w *recorder.Write) bool { return w.Resource == "leases" && w.Namespace == namespace && w.Done() }) {
 		var l struct {
 			Spec struct{ HolderIdentity string }
@@ -150,7 +150,7 @@ func (s *stage) renewals() (all []renewal) {
 }
 
 // leader returns the known leader: the replica that wrote its lease last, if it still runs.
-func (s *stage) leader() *replica {
+func (s *env) leader() *replica {
 	all := s.renewals()
 	if len(all) == 0 {
 		return nil

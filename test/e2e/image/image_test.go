@@ -88,7 +88,7 @@ func checkSize(t *testing.T, program string) {
 	}
 }
 
-func TestTheImage(t *testing.T) {
+func TestImage_IsReproducibleAndRuns(t *testing.T) {
 	cluster.Need(t)
 	here, there := made(t), made(t)
 	digest := read(t, here, "plimsoll.digest")
@@ -105,22 +105,22 @@ func TestTheImage(t *testing.T) {
 	if err := node.Load(ctx, filepath.Join(here, "plimsoll.tar"), name); err != nil {
 		t.Fatal(err)
 	}
-	isTaken(t, ctx, node, strings.TrimSpace(digest))
-	says, want := output(t, ctx, node, "version"), fmt.Sprintf("plimsoll %s (revision %s, %s, linux/%s)", version, revision, runtime.Version(), runtime.GOARCH)
-	if !strings.Contains(says, want) {
-		t.Errorf("plimsoll version says\n%s\nin its image, want %q", says, want)
+	checkImage(t, ctx, node, strings.TrimSpace(digest))
+	printed, want := output(t, ctx, node, "version"), fmt.Sprintf("plimsoll %s (revision %s, %s, linux/%s)", version, revision, runtime.Version(), runtime.GOARCH)
+	if !strings.Contains(printed, want) {
+		t.Errorf("plimsoll version printed\n%s\nin its image, want %q", printed, want)
 	}
 }
 
-// isTaken checks name, user and digest of the image in the runtime.
-func isTaken(t *testing.T, ctx context.Context, node *cluster.Node, digest string) {
+// checkImage checks name, user and digest of the image in the runtime.
+func checkImage(t *testing.T, ctx context.Context, node *cluster.Node, digest string) {
 	t.Helper()
 	answer, err := node.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if tags := answer.Image.RepoTags; len(tags) != 1 || tags[0] != name {
-		t.Errorf("the runtime knows it as %q, want %s alone", tags, name)
+		t.Errorf("got tags %q in the runtime, want only %s", tags, name)
 	}
 	if user := answer.Image.Uid; user == nil || user.Value != 65532 {
 		t.Errorf("it runs as %v, want 65532", user)
@@ -152,17 +152,17 @@ func output(t *testing.T, ctx context.Context, node *cluster.Node, args ...strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := read(t, pod.Logs, filepath.Join("main", "0.log"))
+		log := read(t, pod.Logs, filepath.Join("main", "0.log"))
 		if status := answer.Status; status.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 			if status.ExitCode != 0 {
 				t.Errorf("it ended with %d: %s", status.ExitCode, status.Message)
 			}
-			return said
+			return log
 		}
 		select {
 		case <-ended.C:
 		case <-ctx.Done():
-			t.Fatalf("it has not ended: %s", said)
+			t.Fatalf("the container did not end: %s", log)
 		}
 	}
 }

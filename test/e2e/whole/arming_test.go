@@ -15,13 +15,13 @@ import (
 
 // disarmedAndArmed checks that the agent, installed disarmed, reports its decisions without
 // acting on them. Armed, it acts.
-func (s *stage) disarmedAndArmed() {
-	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 60*mib), cluster.Hog("greedy", "fill 100MiB"))
+func (s *env) disarmedAndArmed() {
+	pods := s.pods(requesting(cluster.Hog("calm", "fill 50MiB"), 60*mib), cluster.Hog("greedy", "fill 100MiB"))
 	calm, greedy := pods[0], pods[1]
-	s.do(greedy, "fill "+s.allBut(100*mib))
-	who := s.agent()
-	s.poll("the agent says whom it would evict", func() bool {
-		return slices.ContainsFunc(s.decisions(who), func(d agent.Decision) bool {
+	s.do(greedy, "fill "+s.allExcept(100*mib))
+	reporter := s.agent()
+	s.poll("the agent reports the pod that it would evict", func() bool {
+		return slices.ContainsFunc(s.decisions(reporter), func(d agent.Decision) bool {
 			return d.Decision == agent.WouldEvict && d.UID == greedy.UID() && d.Message != ""
 		})
 	})
@@ -37,25 +37,25 @@ func (s *stage) disarmedAndArmed() {
 		}
 	}
 	s.arm()
-	s.goes(greedy, "memory")
+	s.awaitEvicted(greedy, "memory")
 	s.reported(memoryPressure)
 	s.do(calm, "fill 1MiB")
 }
 
 // arm arms the node's agent as an administrator and checks its acknowledgement.
-func (s *stage) arm() {
+func (s *env) arm() {
 	s.Helper()
-	said, err := s.plimsoll("arm", cluster.NodeName)
+	output, err := s.plimsoll("arm", cluster.NodeName)
 	if err != nil {
-		s.Fatalf("plimsoll arm: %v\n%s", err, said)
+		s.Fatalf("plimsoll arm: %v\n%s", err, output)
 	}
 	if lease := s.lease().Annotations; lease["plimsoll.dev/armed"] != "true" {
-		s.Errorf("plimsoll arm said %q, the lease %v", said, lease)
+		s.Errorf("plimsoll arm printed %q, lease %v", output, lease)
 	}
 }
 
 // lease returns the agent's lease.
-func (s *stage) lease() *coordinationv1.Lease {
+func (s *env) lease() *coordinationv1.Lease {
 	s.Helper()
 	lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
@@ -64,20 +64,20 @@ func (s *stage) lease() *coordinationv1.Lease {
 
 // disarmedUnderPressure checks that an agent disarmed under pressure stops: the next pod that
 // it would evict stays.
-func (s *stage) disarmedUnderPressure() {
+func (s *env) disarmedUnderPressure() {
 	pods := s.pods(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")), cluster.Hog("first", "fill 5MiB"))
 	ballast, first := pods[0], pods[1]
-	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
-	s.goes(first, "memory")
+	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
+	s.awaitEvicted(first, "memory")
 	s.reported(memoryPressure)
 	s.Cleanup(s.arm)
-	if said, err := s.plimsoll("disarm", cluster.NodeName); err != nil || s.lease().Annotations["plimsoll.dev/armed"] != "false" {
-		s.Fatalf("plimsoll disarm: %v\n%s", err, said)
+	if output, err := s.plimsoll("disarm", cluster.NodeName); err != nil || s.lease().Annotations["plimsoll.dev/armed"] != "false" {
+		s.Fatalf("plimsoll disarm: %v\n%s", err, output)
 	}
 	next := s.run(cluster.Hog("next", "fill 5MiB"))
-	who := s.agent()
+	reporter := s.agent()
 	s.poll("the agent would evict the next pod", func() bool {
-		return slices.ContainsFunc(s.decisions(who), func(d agent.Decision) bool { return d.Decision == agent.WouldEvict && d.UID == next.UID() })
+		return slices.ContainsFunc(s.decisions(reporter), func(d agent.Decision) bool { return d.Decision == agent.WouldEvict && d.UID == next.UID() })
 	})
 	s.do(ballast, "release")
 	s.do(next, "fill 1MiB")

@@ -16,14 +16,14 @@ import (
 )
 
 // agentDead checks that the kubelet evicts at its own threshold if no agent runs.
-func (s *stage) agentDead() {
-	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 80*mib), cluster.Hog("greedy", "fill 50MiB"))
+func (s *env) agentDead() {
+	pods := s.pods(requesting(cluster.Hog("calm", "fill 50MiB"), 80*mib), cluster.Hog("greedy", "fill 50MiB"))
 	calm, greedy := pods[0], pods[1]
-	s.takeAgentAway()
-	s.do(greedy, "fill "+s.allBut(35*mib)+" at 500MiB/s")
-	s.goes(greedy, "memory")
-	if said := s.pod(greedy).Status.Message; !strings.Contains(said, "Threshold quantity: "+backstop["allocatableMemory.available"]) {
-		s.Errorf("the kubelet's line is %s: %q", backstop["allocatableMemory.available"], said)
+	s.removeAgent()
+	s.do(greedy, "fill "+s.allExcept(35*mib)+" at 500MiB/s")
+	s.awaitEvicted(greedy, "memory")
+	if output := s.pod(greedy).Status.Message; !strings.Contains(output, "Threshold quantity: "+backstop["allocatableMemory.available"]) {
+		s.Errorf("the kubelet's line is %s: %q", backstop["allocatableMemory.available"], output)
 	}
 	s.reported(corev1.NodeMemoryPressure)
 	s.do(calm, "fill 1MiB")
@@ -32,54 +32,54 @@ func (s *stage) agentDead() {
 // elsewhere is a node selector without a matching node.
 const elsewhere = `{"spec":{"template":{"spec":{"nodeSelector":{"plimsoll.test/nowhere":%s}}}}}`
 
-// takeAgentAway removes the agent from the node until the story ends.
-func (s *stage) takeAgentAway() {
+// removeAgent removes the agent from the node until the scenario ends.
+func (s *env) removeAgent() {
 	s.Helper()
-	s.Cleanup(s.bringAgentBack)
+	s.Cleanup(s.restoreAgent)
 	s.patchAgent(strings.Replace(elsewhere, "%s", `"true"`, 1))
-	s.poll("the agent is gone", func() bool {
+	s.poll("the agent's pod is removed", func() bool {
 		list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=agent"})
 		s.must(err)
 		return len(list.Items) == 0
 	})
 }
 
-// bringAgentBack waits until the new agent is armed. Until then, the node's status may be the
+// restoreAgent waits until the new agent is armed. Until then, the node's status may be the
 // previous agent's.
-func (s *stage) bringAgentBack() {
+func (s *env) restoreAgent() {
 	s.Helper()
 	since := time.Now()
 	s.patchAgent(strings.Replace(elsewhere, "%s", "null", 1))
-	s.poll("the agent is back, and armed", func() bool {
+	s.poll("the new agent is armed", func() bool {
 		lease := s.lease()
 		return lease.Spec.RenewTime.After(since) && lease.Annotations["plimsoll.dev/armed"] == "true"
 	})
 }
 
-func (s *stage) patchAgent(patch string) {
+func (s *env) patchAgent(patch string) {
 	s.Helper()
 	_, err := s.api.AppsV1().DaemonSets(namespace).Patch(context.WithoutCancel(s.Context()), releaseName+"-agent", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	s.must(err)
 }
 
-// kubeletSilent covers a silent kubelet beside a living agent: the node takes no new pods and
-// keeps those it has, and the agent continues to protect them.
-func (s *stage) kubeletSilent() {
-	pods := s.pods(impatient(cluster.Hog("calm", "fill 50MiB")), cluster.Hog("greedy", "fill 50MiB"))
+// kubeletSilent covers a silent kubelet beside a live agent: the node gets no new pods and
+// keeps its pods, and the agent continues to protect them.
+func (s *env) kubeletSilent() {
+	pods := s.pods(shortTolerations(cluster.Hog("calm", "fill 50MiB")), cluster.Hog("greedy", "fill 50MiB"))
 	calm, greedy := pods[0], pods[1]
 	silent := time.Now()
 	s.Cleanup(s.kubeletRuns)
 	s.must(s.Node.Kubelet.Stop(s.Context()))
 	s.until("the node is Unknown", func() bool { return s.node().Is(corev1.NodeReady) == corev1.ConditionUnknown })
-	s.until("no new pods come", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule) != nil })
+	s.until("the node gets no new pods", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule) != nil })
 	s.order(greedy, "fill 1GiB at 200MiB/s")
-	s.goes(greedy, "memory")
+	s.awaitEvicted(greedy, "memory")
 	s.agentBeats(3)
 	s.must(s.Node.Kubelet.Restart(s.Context()))
 	s.back()
 	for _, n := range s.nodeStates(silent) {
 		if n.Tainted(corev1.TaintEffectNoExecute) != "" {
-			s.Fatalf("pods had to go at %v, though the agent lives: %v", n.At, n.Spec.Taints)
+			s.Fatalf("NoExecute taint at %v beside a live agent: %v", n.At, n.Spec.Taints)
 		}
 	}
 	if s.pod(calm).Leaving() {
@@ -88,8 +88,8 @@ func (s *stage) kubeletSilent() {
 	s.do(calm, "fill 1MiB")
 }
 
-// kubeletRuns starts the kubelet if a story left it stopped.
-func (s *stage) kubeletRuns() {
+// kubeletRuns starts the kubelet if a scenario stopped it.
+func (s *env) kubeletRuns() {
 	s.Helper()
 	if !s.Node.Kubelet.Running() {
 		s.must(s.Node.Kubelet.Restart(context.WithoutCancel(s.Context())))
@@ -97,7 +97,7 @@ func (s *stage) kubeletRuns() {
 }
 
 // agentBeats waits for a number of renewals of the agent's lease.
-func (s *stage) agentBeats(times int) {
+func (s *env) agentBeats(times int) {
 	s.Helper()
 	last := metav1.MicroTime{}
 	for range times + 1 {
@@ -112,16 +112,16 @@ func (s *stage) agentBeats(times int) {
 }
 
 // back waits until the node is as before its silence.
-func (s *stage) back() {
+func (s *env) back() {
 	s.Helper()
-	s.until("the node is ready, and takes pods", func() bool {
+	s.until("the node is ready and schedulable", func() bool {
 		return s.node().Is(corev1.NodeReady) == corev1.ConditionTrue && len(s.node().Spec.Taints) == 0
 	})
 }
 
 // nodeStates returns the states of the node since a time.
-func (s *stage) nodeStates(since time.Time) (states []*recorder.Node) {
-	for _, n := range s.book.NodeStates(cluster.NodeName) {
+func (s *env) nodeStates(since time.Time) (states []*recorder.Node) {
+	for _, n := range s.rec.NodeStates(cluster.NodeName) {
 		if n.At.After(since) {
 			states = append(states, n)
 		}
@@ -129,8 +129,8 @@ func (s *stage) nodeStates(since time.Time) (states []*recorder.Node) {
 	return states
 }
 
-// impatient limits a pod's tolerations of a lost node to one second.
-func impatient(pod *corev1.Pod) *corev1.Pod {
+// shortTolerations limits a pod's tolerations of a lost node to one second.
+func shortTolerations(pod *corev1.Pod) *corev1.Pod {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
 			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(1)),
@@ -141,7 +141,7 @@ func impatient(pod *corev1.Pod) *corev1.Pod {
 
 // nodeDies covers a node without kubelet and agent. Its pods are replaced as soon as there is a
 // place, and the place is the node after its return.
-func (s *stage) nodeDies() {
+func (s *env) nodeDies() {
 	app := s.deployment()
 	before := s.replica(app, "")
 	stays := s.run(cluster.Hog("stays")) // with the default toleration of 300 s
@@ -150,20 +150,20 @@ func (s *stage) nodeDies() {
 	s.must(s.Node.Kubelet.Kill())
 	s.strike(agent)
 	s.until("the node is Unknown", func() bool { return s.node().Is(corev1.NodeReady) == corev1.ConditionUnknown })
-	s.until("its pods have to go", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil })
-	s.until("the pod is deleted", func() bool { return s.book.Pod(before).Leaving() })
+	s.until("its pods are evicted", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil })
+	s.until("the pod is deleted", func() bool { return s.rec.Pod(before).Leaving() })
 	after := s.replica(app, before)
 	s.must(s.Node.Kubelet.Restart(s.Context()))
 	s.back()
-	s.until("the pod that was given up is gone", func() bool { return s.book.Pod(before).Gone })
-	s.until("its successor runs", func() bool { return s.book.Pod(after).Status.Phase == corev1.PodRunning })
+	s.until("the evicted pod is removed", func() bool { return s.rec.Pod(before).Gone })
+	s.until("its successor runs", func() bool { return s.rec.Pod(after).Status.Phase == corev1.PodRunning })
 	s.agent()
 	s.do(stays, "fill 1MiB")
 	s.must(s.api.AppsV1().Deployments(app.Namespace).Delete(s.Context(), app.Name, metav1.DeleteOptions{}))
 }
 
 // strike kills all processes of a pod.
-func (s *stage) strike(p *cluster.Pod) {
+func (s *env) strike(p *cluster.Pod) {
 	s.Helper()
 	pids, err := p.PIDs()
 	s.must(err)
@@ -175,9 +175,9 @@ func (s *stage) strike(p *cluster.Pod) {
 }
 
 // deployment creates a Deployment with one replica that does not wait for a lost node.
-func (s *stage) deployment() *appsv1.Deployment {
+func (s *env) deployment() *appsv1.Deployment {
 	s.Helper()
-	pod := s.Node.Prepare(impatient(cluster.Hog("app")))
+	pod := s.Node.Prepare(shortTolerations(cluster.Hog("app")))
 	labels := map[string]string{"app": "app"}
 	made, err := s.api.AppsV1().Deployments(pod.Namespace).Create(s.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "app"},
@@ -192,7 +192,7 @@ func (s *stage) deployment() *appsv1.Deployment {
 
 // replica waits for a pod of a Deployment other than the given one, and not in deletion. The
 // first one also has to run.
-func (s *stage) replica(of *appsv1.Deployment, not types.UID) (found types.UID) {
+func (s *env) replica(of *appsv1.Deployment, not types.UID) (found types.UID) {
 	s.Helper()
 	s.poll("a pod of "+of.Name, func() bool {
 		list, err := s.api.CoreV1().Pods(of.Namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + of.Name})

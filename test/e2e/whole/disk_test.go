@@ -26,7 +26,7 @@ func writer(name string) *corev1.Pod {
 
 // inside returns the root of a pod's container as its processes see it. Files there belong to
 // its writable layer; those below /volume to its emptyDir.
-func (s *stage) inside(p *cluster.Pod) string {
+func (s *env) inside(p *cluster.Pod) string {
 	s.Helper()
 	var root string
 	s.poll("a process of "+p.Object.Name, func() bool {
@@ -44,11 +44,11 @@ func (s *stage) inside(p *cluster.Pod) string {
 }
 
 // short is the free space of an exhausted disk: slightly above the kubelet's threshold. Garbage
-// of earlier stories is less than the shortfall.
+// of earlier scenarios is less than the shortfall.
 const short = 60 * mib
 
 // write writes a file of the given size into a directory, synced to disk.
-func (s *stage) write(dir, name string, bytes int64) {
+func (s *env) write(dir, name string, bytes int64) {
 	s.Helper()
 	f, err := os.Create(filepath.Join(dir, name))
 	if err == nil {
@@ -60,15 +60,15 @@ func (s *stage) write(dir, name string, bytes int64) {
 	}
 }
 
-// leave writes until the given number of bytes is free on the node's disk.
-func (s *stage) leave(bytes int64, dir string) {
+// fillUntil writes until the given number of bytes is free on the node's disk.
+func (s *env) fillUntil(bytes int64, dir string) {
 	s.Helper()
 	free, _ := s.free()
 	s.write(dir, "bulk", max(0, free-bytes))
 }
 
 // litter creates empty files in a directory until the given number of inodes is free.
-func (s *stage) litter(left int64, dir string) {
+func (s *env) litter(left int64, dir string) {
 	s.Helper()
 	_, free := s.free()
 	for i := range free - left {
@@ -78,53 +78,53 @@ func (s *stage) litter(left int64, dir string) {
 	}
 }
 
-func (s *stage) inodeHog() {
+func (s *env) inodeHog() {
 	pods := s.pods(writer("calm"), writer("greedy"))
 	calm, greedy := pods[0], pods[1]
 	s.litter(nodeInodes*70/100, calm.EmptyDir("data"))
 	s.litter(nodeInodes*15/100, greedy.EmptyDir("data"))
-	s.goes(greedy, "inodes")
+	s.awaitEvicted(greedy, "inodes")
 	s.reported(diskPressure)
 	s.do(calm, "fill 1MiB")
 }
 
-func (s *stage) diskHog() {
+func (s *env) diskHog() {
 	pods := s.pods(writer("calm"), writer("greedy"))
 	calm, greedy := pods[0], pods[1]
 	s.write(s.inside(calm), "some", 40*mib)
-	s.leave(short, greedy.EmptyDir("data"))
-	s.goes(greedy, "ephemeral-storage")
+	s.fillUntil(short, greedy.EmptyDir("data"))
+	s.awaitEvicted(greedy, "ephemeral-storage")
 	s.reported(diskPressure)
 	s.do(calm, "fill 1MiB")
 }
 
 // diskOrder runs two pods that write; the one with lower priority must be evicted first.
-func (s *stage) diskOrder() {
+func (s *env) diskOrder() {
 	pods := s.pods(of(highPriority, cluster.Hog("idle")), of(lowPriority, writer("less")), of(highPriority, writer("more")))
 	idle, less, more := pods[0], pods[1], pods[2]
 	s.write(s.inside(less), "some", 100*mib)
-	s.leave(short, more.EmptyDir("data"))
-	s.goes(less, "ephemeral-storage")
+	s.fillUntil(short, more.EmptyDir("data"))
+	s.awaitEvicted(less, "ephemeral-storage")
 	s.reported(diskPressure)
 	s.relieved()
-	s.leave(short, s.inside(more))
-	s.goes(more, "ephemeral-storage")
+	s.fillUntil(short, s.inside(more))
+	s.awaitEvicted(more, "ephemeral-storage")
 	s.inOrder(less, more)
 	s.do(idle, "fill 1MiB")
 }
 
 // imagesFirst checks that unused images are removed before any pod is evicted.
-func (s *stage) imagesFirst() {
+func (s *env) imagesFirst() {
 	calm := s.run(writer("calm"))
 	images, err := s.Node.MakeImages(s.Context(), "unused", 3, 40*mib) // twice that on disk
 	s.must(err)
-	s.leave(short, calm.EmptyDir("data"))
+	s.fillUntil(short, calm.EmptyDir("data"))
 	s.reported(diskPressure)
 	s.relieved()
 	if left := s.images("unused"); left == len(images) {
-		s.Errorf("all %d images are still there", left)
+		s.Errorf("got all %d images, want fewer", left)
 	}
-	for _, image := range images { // later stories must not rely on garbage
+	for _, image := range images { // later scenarios must not rely on garbage
 		_, err := s.Node.Images.RemoveImage(s.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 		s.must(err)
 	}
@@ -132,7 +132,7 @@ func (s *stage) imagesFirst() {
 }
 
 // images counts the runtime's images with a prefix.
-func (s *stage) images(prefix string) (n int) {
+func (s *env) images(prefix string) (n int) {
 	s.Helper()
 	list, err := s.Node.Images.ListImages(s.Context(), &runtimeapi.ListImagesRequest{})
 	s.must(err)
@@ -148,26 +148,26 @@ func (s *stage) images(prefix string) (n int) {
 
 // finishedFirst checks that the layers of finished pods are removed before a running pod is
 // evicted.
-func (s *stage) finishedFirst() {
+func (s *env) finishedFirst() {
 	calm := s.run(writer("calm"))
 	once := writer("done")
 	once.Spec.RestartPolicy = corev1.RestartPolicyNever
 	done := s.run(once)
 	s.write(s.inside(done), "left", 200*mib)
 	s.order(done, "exit 0")
-	s.until("the pod is done", func() bool { return s.pod(done).Status.Phase == corev1.PodSucceeded })
-	s.leave(short, calm.EmptyDir("data"))
+	s.until("the pod has succeeded", func() bool { return s.pod(done).Status.Phase == corev1.PodSucceeded })
+	s.fillUntil(short, calm.EmptyDir("data"))
 	s.reported(diskPressure)
 	s.relieved()
 	if free, _ := s.free(); free < 200*mib {
-		s.Errorf("%d bytes are free: what the finished pod left is still there", free)
+		s.Errorf("%d bytes are free: the data of the finished pod was not removed", free)
 	}
 	s.do(calm, "fill 1MiB")
 }
 
-// keeping limits a container's ephemeral storage. It requests none: a kubelet without local
+// limiting limits a container's ephemeral storage. It requests none: a kubelet without local
 // storage isolation offers none.
-func keeping(pod *corev1.Pod, bytes string) *corev1.Pod {
+func limiting(pod *corev1.Pod, bytes string) *corev1.Pod {
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 		Limits:   corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(bytes)},
 		Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")},
@@ -184,16 +184,16 @@ func sized(pod *corev1.Pod, medium corev1.StorageMedium, bytes string) *corev1.P
 // storageLimits checks limits without pressure. A pod above its limit is evicted; pods below
 // it, or with files in memory, stay. The kubelet's own check is off meanwhile. It evicts for no
 // other reason either, because it then measures no disks.
-func (s *stage) storageLimits() {
-	const limit, looks = "20Mi", "localStorageCapacityIsolation"
-	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{looks: true})) })
-	s.must(s.Node.Reconfigure(s.Context(), map[string]any{looks: false}))
-	if _, err := s.Node.AskKubelet(s.Context(), "/stats/summary"); err == nil || !strings.Contains(err.Error(), "500 Internal Server Error") {
-		s.Errorf("what the kubelet measures: %v, want status 500: the doctor relies on it (kubelet-blind)", err)
+func (s *env) storageLimits() {
+	const limit, key = "20Mi", "localStorageCapacityIsolation"
+	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{key: true})) })
+	s.must(s.Node.Reconfigure(s.Context(), map[string]any{key: false}))
+	if _, err := s.Node.GetFromKubelet(s.Context(), "/stats/summary"); err == nil || !strings.Contains(err.Error(), "500 Internal Server Error") {
+		s.Errorf("statistics of the kubelet: got %v, want status 500, which the doctor requires (kubelet-blind)", err)
 	}
 	pods := s.pods(
-		sized(writer("volume"), corev1.StorageMediumDefault, limit), keeping(writer("layer"), limit), keeping(writer("logs"), limit),
-		keeping(sized(writer("within"), corev1.StorageMediumDefault, limit), limit), sized(writer("memory"), corev1.StorageMediumMemory, limit))
+		sized(writer("volume"), corev1.StorageMediumDefault, limit), limiting(writer("layer"), limit), limiting(writer("logs"), limit),
+		limiting(sized(writer("within"), corev1.StorageMediumDefault, limit), limit), sized(writer("memory"), corev1.StorageMediumMemory, limit))
 	volume, layer, logs, within, memory := pods[0], pods[1], pods[2], pods[3], pods[4]
 	s.write(within.EmptyDir("data"), "some", 9*mib)
 	s.write(s.inside(within), "some", 9*mib)
@@ -207,7 +207,7 @@ func (s *stage) storageLimits() {
 		{layer, s.inside(layer), "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
 		{logs, filepath.Join(logs.Logs, "main"), "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
 	} {
-		s.doomed[over.pod.Object.UID] = true
+		s.expectEvicted[over.pod.Object.UID] = true
 		s.write(over.dir, "too-much", 24*mib)
 		s.until(over.pod.Object.Name+" is evicted", func() bool { return evicted(s.pod(over.pod)) })
 		if got := s.pod(over.pod).Status.Message; got != over.message {

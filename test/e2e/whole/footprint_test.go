@@ -30,18 +30,18 @@ func BenchmarkFootprint(t *testing.B) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := raise(t, audit)
-	s.ship()
+	s := newEnv(t, audit)
+	s.buildImage()
 	s.install(agentConfig(map[string]any{ // the default
 		"monitoringPeriod": "10s", "evictionPressureTransitionPeriod": "5m", "volumeStatsAggPeriod": "1m",
 		"garbageCollection": "auto", "localStorageLimits": "auto", "dryRun": false,
 	}))
 	for i := range 20 {
-		s.run(asking(cluster.Hog(fmt.Sprintf("idle-%d", i), "fill 2MiB"), 16*mib))
+		s.run(requesting(cluster.Hog(fmt.Sprintf("idle-%d", i), "fill 2MiB"), 16*mib))
 	}
 	ballast := s.ballast()
 	s.measure("idle", period)
-	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(memoryPressure)
 	s.measure("under pressure", period)
 }
@@ -51,7 +51,7 @@ func account(component string) string {
 }
 
 // measure logs the consumption and the writes of each component in a period.
-func (s *stage) measure(what string, period time.Duration) {
+func (s *env) measure(what string, period time.Duration) {
 	s.Helper()
 	began, components := time.Now(), map[string]*usage{"agent": s.usageOf("agent"), "controller": s.usageOf("controller")}
 	tick, end := time.NewTicker(time.Second), time.After(period)
@@ -66,25 +66,25 @@ func (s *stage) measure(what string, period time.Duration) {
 			over = true
 		}
 	}
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	for name, u := range components {
-		s.Logf("%s, %s, %v: RSS mean %.1f MiB, most %.1f MiB (%d samples); CPU %.2f ms/s; writes an hour: %s",
-			what, name, took.Round(time.Second), u.mean()/mib, float64(slices.Max(u.rss))/mib, len(u.rss),
-			(u.cpu(s)-u.before)*1000/took.Seconds(), s.writes(account(name), began, took))
+		s.Logf("%s, %s, %v: RSS mean %.1f MiB, maximum %.1f MiB (%d samples); CPU %.2f ms/s; writes an hour: %s",
+			what, name, elapsed.Round(time.Second), u.mean()/mib, float64(slices.Max(u.rss))/mib, len(u.rss),
+			(u.cpu(s)-u.before)*1000/elapsed.Seconds(), s.writes(account(name), began, elapsed))
 	}
 }
 
 // writes returns a user's writes since a time, by kind, scaled to an hour.
-func (s *stage) writes(user string, since time.Time, took time.Duration) string {
+func (s *env) writes(user string, since time.Time, elapsed time.Duration) string {
 	found := map[string]int{}
-	for _, w := range s.book.Writes(func(w *recorder.Write) bool {
+	for _, w := range s.rec.Writes(func(w *recorder.Write) bool {
 		return w.User == user && w.At.After(since) && w.Changes()
 	}) {
 		found[w.Verb+" "+w.Resource]++
 	}
 	var all []string
 	for _, kind := range slices.Sorted(maps.Keys(found)) {
-		all = append(all, fmt.Sprintf("%s %.0f", kind, float64(found[kind])*time.Hour.Seconds()/took.Seconds()))
+		all = append(all, fmt.Sprintf("%s %.0f", kind, float64(found[kind])*time.Hour.Seconds()/elapsed.Seconds()))
 	}
 	return strings.Join(all, ", ")
 }
@@ -97,7 +97,7 @@ type usage struct {
 }
 
 // usageOf begins to measure the only pod of a component.
-func (s *stage) usageOf(component string) *usage {
+func (s *env) usageOf(component string) *usage {
 	s.Helper()
 	pods := s.own(component)
 	if len(pods) != 1 {
@@ -112,13 +112,13 @@ func (s *stage) usageOf(component string) *usage {
 			return u
 		}
 	}
-	s.Fatalf("none of %v is %s", pids, component)
+	s.Fatalf("no %[2]s in %[1]v", pids, component)
 	return nil
 }
 
 // cpu returns the process's CPU time in seconds: proc_pid_stat(5), fields 14 and 15, in
 // hundredths.
-func (u *usage) cpu(s *stage) float64 {
+func (u *usage) cpu(s *env) float64 {
 	s.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.pid))
 	s.must(err)
@@ -134,7 +134,7 @@ func (u *usage) cpu(s *stage) float64 {
 }
 
 // sample reads the resident set: proc_pid_statm(5), the second field, in pages.
-func (u *usage) sample(s *stage) {
+func (u *usage) sample(s *env) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(u.pid), "statm"))
 	s.must(err)

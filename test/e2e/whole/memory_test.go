@@ -12,19 +12,19 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// keeper is an idle critical pod. It keeps the image of hogs in use, so that garbage collection
+// idleCritical is an idle critical pod. It keeps the image of hogs in use, so that garbage collection
 // does not remove it.
-func (s *stage) keeper() *cluster.Pod {
+func (s *env) idleCritical() *cluster.Pod {
 	s.Helper()
 	return s.run(of("system-node-critical", cluster.Hog("keeper")))
 }
 
-func (s *stage) memoryHog() {
-	pods := s.pods(asking(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 100MiB"))
+func (s *env) memoryHog() {
+	pods := s.pods(requesting(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 100MiB"))
 	calm, greedy := pods[0], pods[1]
 	s.picture("before")
 	s.order(greedy, "fill 1GiB at 200MiB/s")
-	s.goes(greedy, "memory")
+	s.awaitEvicted(greedy, "memory")
 	s.reported(memoryPressure)
 	s.picture("under pressure")
 	s.do(calm, "fill 1MiB")
@@ -34,24 +34,24 @@ func (s *stage) memoryHog() {
 
 // memoryOrder runs two pods above their requests. The smaller one has lower priority and must
 // be evicted first; a pod within its request never is.
-func (s *stage) memoryOrder() {
+func (s *env) memoryOrder() {
 	pods := s.pods(
-		of(lowPriority, asking(cluster.Hog("modest", "fill 150MiB"), 180*mib)),
+		of(lowPriority, requesting(cluster.Hog("modest", "fill 150MiB"), 180*mib)),
 		of(lowPriority, cluster.Hog("less", "fill 150MiB")),
 		of(highPriority, cluster.Hog("more", "fill 200MiB")))
 	modest, less, more := pods[0], pods[1], pods[2]
 	// At this rate a periodic check occurs before the kubelet's threshold is met, at any phase
 	// of the kubelet's checks.
 	s.order(more, "fill 1GiB at 50MiB/s")
-	s.goes(less, "memory")
-	s.goes(more, "memory")
+	s.awaitEvicted(less, "memory")
+	s.awaitEvicted(more, "memory")
 	s.inOrder(less, more)
 	s.reported(memoryPressure)
 	s.do(modest, "fill 1MiB")
 }
 
 // criticalStays gives all memory to a critical static pod: others are evicted, it stays.
-func (s *stage) criticalStays() {
+func (s *env) criticalStays() {
 	pod := s.Node.Prepare(of("system-node-critical", cluster.Hog("static", "fill 100MiB")))
 	pod.UID = types.UID("b9d4e7e6-53c5-4f0e-8f57-2f9a8c1d7a10")
 	pod.APIVersion, pod.Kind = "v1", "Pod"
@@ -63,8 +63,8 @@ func (s *stage) criticalStays() {
 	static := s.Node.Pod(pod)
 	small := s.run(cluster.Hog("small", "fill 50MiB"))
 	s.do(static, "fill 1MiB")
-	s.order(static, "fill "+s.allBut(100*mib)+" at 200MiB/s")
-	s.goes(small, "memory")
+	s.order(static, "fill "+s.allExcept(100*mib)+" at 200MiB/s")
+	s.awaitEvicted(small, "memory")
 	s.reported(memoryPressure)
 	s.do(static, "release")
 	s.relieved()
@@ -76,9 +76,9 @@ func (s *stage) criticalStays() {
 	})
 }
 
-// allBut returns the amount for a hog that leaves the given memory for pods on the node: between
+// allExcept returns the amount for a hog that leaves the given memory for pods on the node: between
 // the thresholds of the agent and of the kubelet, or below.
-func (s *stage) allBut(left int64) string {
+func (s *env) allExcept(left int64) string {
 	s.Helper()
 	used, err := s.Node.Sandbox.WorkingSet()
 	s.must(err)
@@ -91,24 +91,24 @@ func of(class string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// asking sets the memory request of a pod.
-func asking(pod *corev1.Pod, bytes int64) *corev1.Pod {
-	pod.Spec.Containers[0].Resources = cluster.Ask(bytes, 0)
+// requesting sets the memory request of a pod.
+func requesting(pod *corev1.Pod, bytes int64) *corev1.Pod {
+	pod.Spec.Containers[0].Resources = cluster.Resources(bytes, 0)
 	return pod
 }
 
 // pidOrder runs two pods with many threads; the one with lower priority must be evicted first.
 // Threads are PIDs, but pods are ranked by processes, as by a kubelet: all have two.
-func (s *stage) pidOrder() {
+func (s *env) pidOrder() {
 	pods := s.pods(
 		of(topPriority, cluster.Hog("calm", "threads 100")),
 		of(lowPriority, cluster.Hog("less", "threads 600")),
 		of(highPriority, cluster.Hog("more", "threads 900")))
 	less, more := pods[1], pods[2]
 	s.order(more, "threads 900")
-	s.goes(less, "pids")
+	s.awaitEvicted(less, "pids")
 	s.reported(pidPressure)
 	s.order(more, "threads 700")
-	s.goes(more, "pids")
+	s.awaitEvicted(more, "pids")
 	s.inOrder(less, more)
 }

@@ -34,11 +34,11 @@ type release struct {
 	helm, kubeconfig, dir string
 	plimsoll              string // the program, for administrators
 	values                map[string]any
-	said                  string // helm's last output
+	output                string // helm's last output
 }
 
-// ship builds program and image and imports the image on the node.
-func (s *stage) ship() {
+// buildImage builds program and image and imports the image on the node.
+func (s *env) buildImage() {
 	s.Helper()
 	dir := s.TempDir()
 	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll")}
@@ -53,7 +53,7 @@ func (s *stage) ship() {
 	s.release = r
 }
 
-func (s *stage) build(name string, args ...string) {
+func (s *env) build(name string, args ...string) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), name, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "SOURCE_DATE_EPOCH=0")
@@ -65,7 +65,7 @@ func (s *stage) build(name string, args ...string) {
 // values returns this node's deviations from the chart's defaults: its paths, the host's
 // network, and settings for its single node with a machine. Transition periods and graces are a
 // fraction of the defaults.
-func (s *stage) values() map[string]any {
+func (s *env) values() map[string]any {
 	s.Helper()
 	server, err := url.Parse(s.Admin().Host)
 	s.must(err)
@@ -122,22 +122,22 @@ var lines = map[string]any{
 }
 
 // install installs the chart with the values of this node and others on top.
-func (s *stage) install(others ...map[string]any) {
+func (s *env) install(others ...map[string]any) {
 	s.Helper()
 	s.release.values = merged(append([]map[string]any{s.values()}, others...)...)
-	s.roll("install", "--create-namespace")
-	s.until("no taint keeps pods from the node", func() bool { return s.node() != nil && len(s.node().Spec.Taints) == 0 })
+	s.runHelm("install", "--create-namespace")
+	s.until("the node has no taint", func() bool { return s.node() != nil && len(s.node().Spec.Taints) == 0 })
 }
 
 // upgrade changes values for the rest of the run.
-func (s *stage) upgrade(others ...map[string]any) {
+func (s *env) upgrade(others ...map[string]any) {
 	s.Helper()
 	s.release.values = merged(append([]map[string]any{s.release.values}, others...)...)
-	s.roll("upgrade")
+	s.runHelm("upgrade")
 }
 
-// roll runs helm and waits until the pods are those of the new values.
-func (s *stage) roll(verb string, args ...string) {
+// runHelm runs helm and waits until the pods are those of the new values.
+func (s *env) runHelm(verb string, args ...string) {
 	s.Helper()
 	text, err := yaml.Marshal(s.release.values)
 	s.must(err)
@@ -146,20 +146,20 @@ func (s *stage) roll(verb string, args ...string) {
 	s.helm(append([]string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + file, "--wait", "--timeout=90s"}, args...)...)
 }
 
-func (s *stage) helm(args ...string) {
+func (s *env) helm(args ...string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.release.helm, append(args, "--namespace="+namespace, "--kubeconfig="+s.release.kubeconfig)...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+s.release.dir, "HELM_CONFIG_HOME="+s.release.dir, "HELM_DATA_HOME="+s.release.dir)
 	out, err := cmd.CombinedOutput()
-	if s.release.said = string(out); err != nil {
+	if s.release.output = string(out); err != nil {
 		s.Fatalf("helm %v: %v\n%s", args, err, out)
 	}
 }
 
 // plimsoll runs the program with the rights of a cluster administrator.
-func (s *stage) plimsoll(args ...string) (string, error) {
+func (s *env) plimsoll(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.release.plimsoll, append(args, "--kubeconfig="+s.release.kubeconfig)...)
@@ -191,7 +191,7 @@ func agentConfig(fields map[string]any) map[string]any {
 }
 
 // own lists the running pods of one of Plimsoll's components, without those in deletion.
-func (s *stage) own(component string) []corev1.Pod {
+func (s *env) own(component string) []corev1.Pod {
 	s.Helper()
 	list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
 	s.must(err)
@@ -201,7 +201,7 @@ func (s *stage) own(component string) []corev1.Pod {
 }
 
 // agent returns the agent's pod.
-func (s *stage) agent() *cluster.Pod {
+func (s *env) agent() *cluster.Pod {
 	s.Helper()
 	var pods []corev1.Pod
 	s.poll("one agent runs", func() bool { pods = s.own("agent"); return len(pods) == 1 })
@@ -209,7 +209,7 @@ func (s *stage) agent() *cluster.Pod {
 }
 
 // decisions returns the lines of an agent's decision log, of all its containers.
-func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
+func (s *env) decisions(of *cluster.Pod) (all []agent.Decision) {
 	s.Helper()
 	logs, err := filepath.Glob(filepath.Join(of.Logs, "agent", "*.log"))
 	s.must(err)
@@ -218,9 +218,9 @@ func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 		text, err := os.ReadFile(log)
 		s.must(err)
 		for line := range strings.Lines(string(text)) {
-			_, said, found := strings.Cut(line, " F ") // CRI format: time, stream, whole or partial
+			_, output, found := strings.Cut(line, " F ") // CRI format: time, stream, whole or partial
 			var d agent.Decision
-			if found && strings.HasPrefix(said, "{") && json.Unmarshal([]byte(said), &d) == nil && d.Decision != "" {
+			if found && strings.HasPrefix(output, "{") && json.Unmarshal([]byte(output), &d) == nil && d.Decision != "" {
 				all = append(all, d)
 			}
 		}
@@ -229,7 +229,7 @@ func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 }
 
 // logs returns the last log lines of Plimsoll's pods, for readers of a failure.
-func (s *stage) logs() string {
+func (s *env) logs() string {
 	var all strings.Builder
 	for _, component := range []string{"agent", "controller", "cleanup"} {
 		fmt.Fprintf(&all, "--- %s:\n%s\n", component, s.show("logs", "--namespace="+namespace, "--selector=app.kubernetes.io/component="+component, "--tail=40", "--prefix=false"))

@@ -22,25 +22,25 @@ func softly(line, grace string, pods int) map[string]any {
 // softEviction covers a pod that ignores SIGTERM. It gets the shorter of its own grace period
 // and the agent's. The agent requests the eviction, the controller posts it, the kubelet
 // executes it.
-func (s *stage) softEviction() {
+func (s *env) softEviction() {
 	s.upgrade(softly("400Mi", "4s", 6))
 	slow := cluster.Hog("slow", "term ignore", "fill 300MiB")
 	slow.Spec.TerminationGracePeriodSeconds = new(int64(60))
-	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 60*mib), slow)
+	pods := s.pods(requesting(cluster.Hog("calm", "fill 50MiB"), 60*mib), slow)
 	calm, greedy := pods[0], pods[1]
-	s.doomed[greedy.Object.UID] = true
-	s.order(greedy, "fill "+s.allBut(300*mib))
-	s.until("the pod is asked to end", func() bool { return s.pod(greedy).Leaving() })
+	s.expectEvicted[greedy.Object.UID] = true
+	s.order(greedy, "fill "+s.allExcept(300*mib))
+	s.until("the pod is in deletion", func() bool { return s.pod(greedy).Leaving() })
 	asked := s.first(greedy, (*recorder.Pod).Leaving)
 	if grace := asked.DeletionGracePeriodSeconds; grace == nil || *grace != 6 {
 		s.Errorf("the pod has %v s to end", grace)
 	}
 	if met := s.since(memoryPressure); asked.At.Sub(met) < 3*time.Second {
-		s.Errorf("short since %v, asked to end at %v", met, asked.At)
+		s.Errorf("pressure since %v, deletion at %v", met, asked.At)
 	}
-	s.until("the pod is gone", func() bool { return s.pod(greedy).Gone })
-	if took := s.pod(greedy).At.Sub(asked.At); took < 5*time.Second || took >= 60*time.Second { // its own grace period
-		s.Errorf("it had %v to end", took)
+	s.until("the pod is removed", func() bool { return s.pod(greedy).Gone })
+	if elapsed := s.pod(greedy).At.Sub(asked.At); elapsed < 5*time.Second || elapsed >= 60*time.Second { // its own grace period
+		s.Errorf("its grace period was %v", elapsed)
 	}
 	s.event(greedy, "The node was low on resource: memory. Threshold quantity: 400Mi")
 	s.do(calm, "fill 1MiB")
@@ -49,21 +49,21 @@ func (s *stage) softEviction() {
 }
 
 // first returns the first state of a pod that meets a condition.
-func (s *stage) first(p *cluster.Pod, so func(*recorder.Pod) bool) *recorder.Pod {
+func (s *env) first(p *cluster.Pod, so func(*recorder.Pod) bool) *recorder.Pod {
 	s.Helper()
-	for _, state := range s.book.PodStates(p.Object.UID) {
+	for _, state := range s.rec.PodStates(p.Object.UID) {
 		if so(state) {
 			return state
 		}
 	}
-	s.Fatalf("pod %s was never so", p.Object.Name)
+	s.Fatalf("pod %s never had the state", p.Object.Name)
 	return nil
 }
 
-// since returns the time at which a condition was first True in this story.
-func (s *stage) since(kind corev1.NodeConditionType) time.Time {
+// since returns the time at which a condition was first True in this scenario.
+func (s *env) since(kind corev1.NodeConditionType) time.Time {
 	s.Helper()
-	for _, n := range s.book.NodeStates(cluster.NodeName) {
+	for _, n := range s.rec.NodeStates(cluster.NodeName) {
 		if n.At.After(s.began) && n.Is(kind) == corev1.ConditionTrue {
 			return n.At
 		}

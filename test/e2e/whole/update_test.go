@@ -17,16 +17,16 @@ import (
 
 // ballast is a critical pod, exempt from eviction, so that pressure lasts as long as it keeps
 // its memory.
-func (s *stage) ballast() *cluster.Pod {
+func (s *env) ballast() *cluster.Pod {
 	s.Helper()
 	return s.run(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")))
 }
 
 // updatedUnderPressure checks that a new agent continues with the previous one's pressure. The
 // condition stays unchanged, and ends when memory is available again.
-func (s *stage) updatedUnderPressure() {
+func (s *env) updatedUnderPressure() {
 	ballast := s.ballast()
-	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(memoryPressure)
 	before, since := s.agent(), s.node().Condition(memoryPressure).LastTransitionTime
 	began := time.Now()
@@ -47,7 +47,7 @@ func (s *stage) updatedUnderPressure() {
 // kubeletReports covers a kubelet with the agent's threshold as a soft one of infinite grace.
 // It reports and never evicts: the standard condition, the controller's taint for it, and the
 // scheduler follow.
-func (s *stage) kubeletReports() {
+func (s *env) kubeletReports() {
 	soft := map[string]any{
 		"evictionSoft":                     map[string]string{"allocatableMemory.available": "150Mi"},
 		"evictionSoftGracePeriod":          map[string]string{"allocatableMemory.available": "8760h"},
@@ -61,7 +61,7 @@ func (s *stage) kubeletReports() {
 	s.must(s.Node.Reconfigure(s.Context(), soft))
 	s.back()
 	ballast := s.ballast()
-	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(corev1.NodeMemoryPressure)
 	s.until("the taint follows", func() bool {
 		return s.node().Taint(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule) != nil
@@ -70,26 +70,26 @@ func (s *stage) kubeletReports() {
 	refused, err := s.api.CoreV1().Pods(refused.Namespace).Create(s.Context(), refused, metav1.CreateOptions{})
 	s.must(err)
 	s.until("the scheduler finds no place for a best-effort pod", func() bool {
-		c := s.book.Pod(refused.UID).Condition(corev1.PodScheduled)
+		c := s.rec.Pod(refused.UID).Condition(corev1.PodScheduled)
 		return c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, "untolerated taint")
 	})
 	s.do(ballast, "release")
 	s.relieved()
-	s.until("it finds one now", func() bool { return s.book.Pod(refused.UID).Status.Phase == corev1.PodRunning })
+	s.until("it finds one now", func() bool { return s.rec.Pod(refused.UID).Status.Phase == corev1.PodRunning })
 	*s.cast = append(*s.cast, s.Node.Pod(refused))
 	if states := s.nodeStates(s.began); states[len(states)-1].Is(memoryPressure) == corev1.ConditionTrue {
 		s.Errorf("%s is written, too", memoryPressure)
 	}
 }
 
-// uninstalled checks that an uninstallation under pressure leaves nothing behind: no condition,
+// uninstalled checks that an uninstallation under pressure leaves nothing: no condition,
 // no taint, no file on the node, no right in the cluster.
-func (s *stage) uninstalled() {
+func (s *env) uninstalled() {
 	ballast := s.ballast()
-	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(memoryPressure)
 	s.helm("uninstall", releaseName, "--wait", "--timeout=90s")
-	s.until("no condition of ours is left", func() bool {
+	s.until("all conditions of Plimsoll are removed", func() bool {
 		for _, c := range s.node().Status.Conditions {
 			if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
 				return false
@@ -98,21 +98,21 @@ func (s *stage) uninstalled() {
 		return len(s.node().Spec.Taints) == 0
 	})
 	s.do(ballast, "release")
-	s.poll("no pod of ours is left", func() bool {
+	s.poll("all pods of Plimsoll are removed", func() bool {
 		list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})
 		s.must(err)
 		return len(list.Items) == 0
 	})
 	if left, err := s.Node.Enter(exec.Command("find", "/run/plimsoll", "-type", "f")).CombinedOutput(); err != nil || len(left) > 0 {
-		s.Errorf("files are left: %s %v", left, err)
+		s.Errorf("files were not removed: %s %v", left, err)
 	}
 	for _, kinds := range []string{"clusterroles,clusterrolebindings,validatingadmissionpolicies,mutatingadmissionpolicies", "roles,rolebindings,configmaps,daemonsets,deployments,jobs"} {
 		if left := s.show("get", kinds, "--all-namespaces", "--selector=app.kubernetes.io/instance="+releaseName, "--output=name"); left != "" {
-			s.Errorf("left in the cluster:\n%s", left)
+			s.Errorf("objects after the uninstall:\n%s", left)
 		}
 	}
 	_, err := s.api.CoreV1().ServiceAccounts(namespace).Get(s.Context(), "plimsoll-agent", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		s.Errorf("the agent's account is left: %v", err)
+		s.Errorf("the agent's account was not removed: %v", err)
 	}
 }

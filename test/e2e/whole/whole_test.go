@@ -2,33 +2,32 @@ package whole
 
 import "testing"
 
-// TestWholeNode is one run on one node: each story begins with the state that the previous ones
-// left.
-func TestWholeNode(t *testing.T) {
-	s := raise(t, nil)
-	s.ship()
+// TestNode_RunsScenariosInOrder is one run on one node: each scenario begins with the state of the previous ones.
+func TestNode_RunsScenariosInOrder(t *testing.T) {
+	s := newEnv(t, nil)
+	s.buildImage()
 	s.install()
-	t.Logf("helm install said:\n%s", s.release.said)
-	keeper := s.keeper()
-	s.story("disarmed it tells, armed it acts", (*stage).disarmedAndArmed)
-	s.arm() // also if a story is run alone
-	s.story("disarmed under pressure it stops", (*stage).disarmedUnderPressure)
-	s.story("a hog of memory goes", (*stage).memoryHog)
-	s.story("memory: by priority, and nobody within his request", (*stage).memoryOrder)
-	s.story("processes: by priority", (*stage).pidOrder)
-	s.story("a hog of inodes goes", (*stage).inodeHog)
-	s.story("images go before pods", (*stage).imagesFirst)
-	s.story("finished pods go before others", (*stage).finishedFirst)
-	s.story("a hog of the disk goes", (*stage).diskHog)
-	s.story("disk: by priority", (*stage).diskOrder)
-	s.story("limits of local storage", (*stage).storageLimits)
-	s.story("a critical static pod stays", (*stage).criticalStays)
-	s.story("soft: a grace for the threshold, one for the pod", (*stage).softEviction)
-	s.story("a new agent goes on with the pressure", (*stage).updatedUnderPressure)
-	s.story("the agent is dead: the kubelet evicts", (*stage).agentDead)
-	s.story("the kubelet is silent: a second opinion", (*stage).kubeletSilent)
-	s.story("the node dies and returns", (*stage).nodeDies)
-	s.story("the kubelet reports", (*stage).kubeletReports)
-	s.do(keeper, "fill 1MiB")
-	s.farewell("uninstalled, it leaves nothing", (*stage).uninstalled)
+	t.Logf("output of helm install:\n%s", s.release.output)
+	idleCritical := s.idleCritical()
+	s.scenario("disarmed and armed", (*env).disarmedAndArmed)
+	s.arm() // also if a scenario is run alone
+	s.scenario("disarmed under pressure", (*env).disarmedUnderPressure)
+	s.scenario("memory", (*env).memoryHog)
+	s.scenario("memory by priority", (*env).memoryOrder)
+	s.scenario("PIDs by priority", (*env).pidOrder)
+	s.scenario("inodes", (*env).inodeHog)
+	s.scenario("images before pods", (*env).imagesFirst)
+	s.scenario("finished pods before others", (*env).finishedFirst)
+	s.scenario("disk", (*env).diskHog)
+	s.scenario("disk by priority", (*env).diskOrder)
+	s.scenario("limits of local storage", (*env).storageLimits)
+	s.scenario("critical static pod", (*env).criticalStays)
+	s.scenario("soft eviction", (*env).softEviction)
+	s.scenario("agent update under pressure", (*env).updatedUnderPressure)
+	s.scenario("dead agent, evicting kubelet", (*env).agentDead)
+	s.scenario("silent kubelet with second opinion", (*env).kubeletSilent)
+	s.scenario("lost node that returns", (*env).nodeDies)
+	s.scenario("reporting kubelet", (*env).kubeletReports)
+	s.do(idleCritical, "fill 1MiB")
+	s.lastScenario("uninstall", (*env).uninstalled)
 }

@@ -22,14 +22,14 @@ import (
 
 // Values that affect a decision, and others that do not.
 var (
-	annotations = []string{"kubernetes.io/config.source", "kubernetes.io/config.mirror", "plimsoll.dev/eviction-policy", "plimsoll.dev/eviction-priority", "other"}
-	said        = []string{"api", "file", "never", "last", "default", "7", "-1000", "nonsense", "static-uid"}
-	resources   = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU, corev1.ResourceEphemeralStorage, "hugepages-2Mi", "hugepages-1Gi", "example.com/gpu"}
-	amounts     = []string{"0", "1", "100m", "64Mi", "1500Mi", "2Gi", "1e9"}
-	phases      = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed, corev1.PodFailed, ""}
-	reasons     = []string{"", "Evicted", "Evicted", "DeadlineExceeded"}
-	conditions  = []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, "plimsoll.dev/Evicted", "plimsoll.dev/EvictionRequested", "plimsoll.dev/Other", "example.com/plimsoll.dev/"}
-	kinds       = []string{"ReplicaSet", "DaemonSet", "Node"}
+	annotations      = []string{"kubernetes.io/config.source", "kubernetes.io/config.mirror", "plimsoll.dev/eviction-policy", "plimsoll.dev/eviction-priority", "other"}
+	annotationValues = []string{"api", "file", "never", "last", "default", "7", "-1000", "nonsense", "static-uid"}
+	resources        = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU, corev1.ResourceEphemeralStorage, "hugepages-2Mi", "hugepages-1Gi", "example.com/gpu"}
+	amounts          = []string{"0", "1", "100m", "64Mi", "1500Mi", "2Gi", "1e9"}
+	phases           = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed, corev1.PodFailed, ""}
+	reasons          = []string{"", "Evicted", "Evicted", "DeadlineExceeded"}
+	conditions       = []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, "plimsoll.dev/Evicted", "plimsoll.dev/EvictionRequested", "plimsoll.dev/Other", "example.com/plimsoll.dev/"}
+	kinds            = []string{"ReplicaSet", "DaemonSet", "Node"}
 )
 
 func one[T any](c randfill.Continue, of []T) T { return of[c.Rand.Intn(len(of))] }
@@ -67,7 +67,7 @@ func arrange(p *corev1.Pod, r *rand.Rand, node string) {
 	p.Namespace, p.Name, p.UID, p.Spec.NodeName = one(c, []string{"ns", "kube-system"}), "pod", types.UID(fmt.Sprint("uid-", r.Int31())), node
 	p.Annotations = map[string]string{}
 	for range r.Intn(4) {
-		p.Annotations[one(c, annotations)] = one(c, said)
+		p.Annotations[one(c, annotations)] = one(c, annotationValues)
 	}
 	p.Status.Phase, p.Status.Reason = one(c, phases), one(c, reasons)
 	if p.Spec.Priority != nil {

@@ -13,19 +13,19 @@ type TB interface {
 }
 
 // Decoded decodes a pod from its protobuf, once completely and once without unused fields.
-func Decoded(t TB, p *corev1.Pod) (whole, slim *corev1.Pod) {
+func Decoded(t TB, p *corev1.Pod) (full, slim *corev1.Pod) {
 	t.Helper()
 	encoded, err := p.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole = &corev1.Pod{}
-	if err := whole.Unmarshal(encoded); err != nil {
+	full = &corev1.Pod{}
+	if err := full.Unmarshal(encoded); err != nil {
 		t.Fatal(err)
 	}
 	decoded := &slimpods.Pod{}
 	if err := decoded.Unmarshal(encoded); err != nil {
 		t.Fatal(err)
 	}
-	return whole, &decoded.Pod
+	return full, &decoded.Pod
 }

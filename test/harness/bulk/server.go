@@ -177,12 +177,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, pods, marked boo
 	}
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), media)
 	send := func(kind string, object []byte) error {
-		var whole bytes.Buffer
+		var encoded bytes.Buffer
 		e := &metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: object}}
-		if err := info.StreamSerializer.Serializer.Encode(e, &whole); err != nil {
+		if err := info.StreamSerializer.Serializer.Encode(e, &encoded); err != nil {
 			return err
 		}
-		_, err := info.StreamSerializer.Framer.NewFrameWriter(w).Write(whole.Bytes())
+		_, err := info.StreamSerializer.Framer.NewFrameWriter(w).Write(encoded.Bytes())
 		return err
 	}
 	w.(http.Flusher).Flush()
@@ -232,9 +232,9 @@ func (s *Server) object(pod []byte) []byte {
 	if !s.Protobuf {
 		return pod
 	}
-	whole, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Raw: pod}).Marshal()
+	encoded, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Raw: pod}).Marshal()
 	if err != nil {
 		return nil
 	}
-	return append([]byte("k8s\x00"), whole...)
+	return append([]byte("k8s\x00"), encoded...)
 }

@@ -72,7 +72,7 @@ func (c *Cluster) Token(ctx context.Context, namespace, account string) (string,
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	answer, err := accounts.CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("ask for a token of %s/%s: %w", namespace, account, err)
+		return "", fmt.Errorf("request a token of %s/%s: %w", namespace, account, err)
 	}
 	return answer.Status.Token, nil
 }

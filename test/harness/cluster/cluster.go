@@ -33,7 +33,7 @@ const (
 )
 
 // needs lists the dependencies of each component.
-var needs = []struct{ who, what Components }{ // in an order that needs one pass
+var needs = []struct{ component, what Components }{ // in an order that needs one pass
 	{Kubelet, APIServer | Containerd},
 	{Scheduler, APIServer},
 	{Controllers, APIServer},
@@ -44,7 +44,7 @@ func (c Components) has(what Components) bool { return c&what != 0 }
 
 func (c Components) complete() Components {
 	for _, n := range needs {
-		if c.has(n.who) {
+		if c.has(n.component) {
 			c |= n.what
 		}
 	}

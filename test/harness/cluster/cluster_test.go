@@ -66,46 +66,46 @@ func state() string {
 	return all.String()
 }
 
-// leavesNothing fails the test if any part of a cluster still exists.
-func leavesNothing(t *testing.T, dir, nodeCgroup string) {
+// checkRemoved fails the test if any part of a cluster still exists.
+func checkRemoved(t *testing.T, dir, nodeCgroup string) {
 	t.Helper()
 	for _, name := range []string{filepath.Base(dir), filepath.Base(nodeCgroup)} {
 		for _, pattern := range []string{cgroupRoot + "/" + name, cgroupRoot + "/*/" + name} {
 			if left, _ := filepath.Glob(pattern); len(left) > 0 {
-				t.Errorf("cgroups are left: %v", left)
+				t.Errorf("cgroups were not removed: %v", left)
 			}
 		}
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left: %v", dir, err)
+		t.Errorf("%s was not removed: %v", dir, err)
 	}
 	if mounts, err := mountsBelow(dir); err != nil || len(mounts) > 0 {
-		t.Errorf("mounts are left: %v, %v", mounts, err)
+		t.Errorf("mounts were not removed: %v, %v", mounts, err)
 	}
 	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, loop := range loops {
 		if text, _ := os.ReadFile(loop); strings.HasPrefix(string(text), dir) {
-			t.Errorf("%s is left for %s", loop, text)
+			t.Errorf("%s was not removed for %s", loop, text)
 		}
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range processes {
 		if text, _ := os.ReadFile(p); strings.Contains(string(text), dir) {
-			t.Errorf("%s is left: %q", p, text)
+			t.Errorf("%s was not removed: %q", p, text)
 		}
 	}
 }
 
-// TestNothingOutlivesItsMaker: the owner cleans up on a signal, and a sweep does after SIGKILL.
-func TestNothingOutlivesItsMaker(t *testing.T) {
+// TestCleanup_AfterSignalOrSweep: the owner cleans up on a signal, and a sweep does after SIGKILL.
+func TestCleanup_AfterSignalOrSweep(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]unix.Signal{"interrupt": unix.SIGINT, "kill": unix.SIGKILL} {
 		t.Run(how, func(t *testing.T) {
 			before := state()
-			cmd, said := sandbox.Maker(t, makerVariable+"="+how, os.Stderr)
-			dir, cgroup, found := strings.Cut(said, " ")
+			cmd, line := sandbox.Maker(t, makerVariable+"="+how, os.Stderr)
+			dir, cgroup, found := strings.Cut(line, " ")
 			if !found || !strings.HasPrefix(dir, os.TempDir()) {
-				t.Fatalf("the maker says %q", said)
+				t.Fatalf("the maker printed %q", line)
 			}
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -113,13 +113,13 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 			_ = cmd.Wait() // it exits with an error
 			if sig == unix.SIGKILL {
 				if _, err := os.Stat(dir); err != nil {
-					t.Errorf("there is nothing to sweep: %v", err)
+					t.Errorf("the directory does not exist before Sweep: %v", err)
 				}
 				if err := Sweep(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			leavesNothing(t, dir, cgroup)
+			checkRemoved(t, dir, cgroup)
 			if after := state(); after != before {
 				t.Errorf("fixed places changed from\n%sto\n%s", before, after)
 			}
@@ -127,7 +127,7 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 	}
 }
 
-func TestASweepSparesTheLiving(t *testing.T) {
+func TestSweep_KeepsLiveClusters(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	if err := Sweep(); err != nil {
 		t.Fatal(err)
@@ -141,24 +141,24 @@ func TestASweepSparesTheLiving(t *testing.T) {
 	}
 }
 
-func TestAStartThatFailsLeavesNothing(t *testing.T) {
+func TestStart_FailureLeavesNothing(t *testing.T) {
 	Need(t)
 	before, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
 	c, err := Start(testContext(t), Options{Components: Etcd, Args: map[Components][]string{Etcd: {"--no-such-flag"}}})
 	if err == nil {
-		t.Fatalf("etcd starts with a flag that is none: %v", c.Close())
+		t.Fatalf("etcd started with an unknown flag: %v", c.Close())
 	}
 	if !strings.Contains(err.Error(), "no-such-flag") {
 		t.Errorf("the error does not show etcd's log: %v", err)
 	}
 	after, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
 	if len(after) > len(before) {
-		t.Errorf("cgroups are left: %v, before: %v", after, before)
+		t.Errorf("got cgroups %v, want %v", after, before)
 	}
 }
 
-func TestWhatAComponentNeeds(t *testing.T) {
-	for asked, want := range map[Components]Components{
+func TestComponents_CompleteDependencies(t *testing.T) {
+	for requested, want := range map[Components]Components{
 		Etcd:                 Etcd,
 		APIServer:            Etcd | APIServer,
 		Scheduler:            Etcd | APIServer | Scheduler,
@@ -166,8 +166,8 @@ func TestWhatAComponentNeeds(t *testing.T) {
 		Kubelet:              Etcd | APIServer | Containerd | Kubelet,
 		Kubelet | Everything: Everything,
 	} {
-		if got := asked.complete(); got != want {
-			t.Errorf("%b needs %b, want %b", asked, got, want)
+		if got := requested.complete(); got != want {
+			t.Errorf("dependencies of %b: got %b, want %b", requested, got, want)
 		}
 	}
 }

@@ -34,11 +34,10 @@ type Component struct {
 	process *sandbox.Process // of cmd
 }
 
-// patience bounds how long a component may take to answer after its start, and
-// to end after SIGTERM.
+// patience bounds the start of a component until it answers, and its end after SIGTERM.
 const patience = time.Minute
 
-// pollInterval is how often readiness is asked for where nothing tells.
+// pollInterval is the interval of readiness checks without an event.
 const pollInterval = 20 * time.Millisecond
 
 // start runs the program and waits until it answers.
@@ -70,7 +69,7 @@ func (c *Component) launch() error {
 	return nil
 }
 
-// AwaitHealthy waits until the component answers as it should.
+// AwaitHealthy waits until the component answers its health check.
 func (c *Component) AwaitHealthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -173,10 +172,10 @@ func (c *Component) ended(ctx context.Context) error {
 	}
 }
 
-// tail is how many lines of a log tell a story.
+// tail is the number of lines of a log in an error.
 const tail = 30
 
-// Tail is the end of the component's log, for people.
+// Tail returns the last lines of the component's log.
 func (c *Component) Tail(lines int) string {
 	text, err := os.ReadFile(c.Log)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,18 +185,17 @@ func (c *Component) Tail(lines int) string {
 	return fmt.Sprintf("--- %s, end of %s:\n%s\n", c.Name, filepath.Base(c.Log), strings.Join(all[max(0, len(all)-lines):], "\n"))
 }
 
-// final is an error that waiting does not mend.
+// final is an error that does not change by waiting.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// await asks again and again until there is no error, and gives the last one
-// when time is up.
-func await(ctx context.Context, ask func(context.Context) error) error {
+// await polls until there is no error. Returns the last error if ctx ends before.
+func await(ctx context.Context, check func(context.Context) error) error {
 	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()
 	for {
-		err := ask(ctx)
+		err := check(ctx)
 		if err == nil || errors.As(err, new(final)) {
 			return err
 		}

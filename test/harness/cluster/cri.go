@@ -70,11 +70,11 @@ func (p *Pod) reviveSandbox(ctx context.Context) error {
 	return p.runSandbox(ctx)
 }
 
-// StartAgain starts a container once more without a kubelet, as a kubelet would after its exit,
+// Restart starts a container once more without a kubelet, as a kubelet would after its exit,
 // in a new sandbox if the pod's sandbox has exited. Exited containers remain in the runtime.
 // The pod status does not change. Returns an error if the container does not exist or the
 // runtime rejects a request.
-func (p *Pod) StartAgain(ctx context.Context, container string) error {
+func (p *Pod) Restart(ctx context.Context, container string) error {
 	places, err := p.makeVolumes()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@
 //	c.Front.Freeze(func(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }) // until c.Front.Thaw()
 //	controller, err := c.Launch(ctx, cluster.Program{Name: "plimsoll", Command: …}) // a component like the others
 //	c.Front.Refuse(); c.Front.Drop(); c.Front.Stall(); c.Front.Delay(d); c.Front.Pass() // likewise c.Link, c.Node.Link (CRI)
-//	summary, err := c.Node.AskKubelet(ctx, "/stats/summary")
+//	summary, err := c.Node.GetFromKubelet(ctx, "/stats/summary")
 //
 // Duties and invariants:
 //

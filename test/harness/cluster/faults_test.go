@@ -24,8 +24,8 @@ import (
 // silence bounds the wait for a response that does not arrive.
 const silence = 2 * time.Second
 
-// ask lists the nodes through a new connection of the configuration.
-func ask(t *testing.T, config *rest.Config) error {
+// listNodes lists the nodes through a new connection of the configuration.
+func listNodes(t *testing.T, config *rest.Config) error {
 	t.Helper()
 	return askWithin(t, config, patience)
 }
@@ -44,7 +44,7 @@ func askWithin(t *testing.T, config *rest.Config, d time.Duration) error {
 	return err
 }
 
-func TestTheAPIServer(t *testing.T) {
+func TestAPIServer_InjectsFaults(t *testing.T) {
 	begin := time.Now()
 	c := Make(t, Options{Components: APIServer})
 	t.Logf("etcd and API server started in %v", time.Since(begin))
@@ -53,8 +53,8 @@ func TestTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("RBAC", func(t *testing.T) { obeysRBAC(t, c, token) })
-	t.Run("node identity", func(t *testing.T) { knowsNodes(t, c) })
+	t.Run("RBAC", func(t *testing.T) { enforcesRBAC(t, c, token) })
+	t.Run("node identity", func(t *testing.T) { identifiesNodes(t, c) })
 	t.Run("answers", func(t *testing.T) { answersItself(t, c, token) })
 	t.Run("watch", func(t *testing.T) { passesWatches(t, ctx, c, token) })
 	for name, config := range map[string]*rest.Config{"link": c.Link.Config(c.Admin()), "front": c.Front.Config(c.Bearer(token))} {
@@ -75,9 +75,9 @@ func TestTheAPIServer(t *testing.T) {
 	})
 }
 
-// obeysRBAC: an account has no permission until a rule grants it.
-func obeysRBAC(t *testing.T, c *Cluster, token string) {
-	if err := ask(t, c.Bearer(token)); !apierrors.IsForbidden(err) {
+// enforcesRBAC: an account has no permission until a rule grants it.
+func enforcesRBAC(t *testing.T, c *Cluster, token string) {
+	if err := listNodes(t, c.Bearer(token)); !apierrors.IsForbidden(err) {
 		t.Fatalf("without a rule: %v, want forbidden", err)
 	}
 	clients, err := c.Clients()
@@ -94,14 +94,14 @@ func obeysRBAC(t *testing.T, c *Cluster, token string) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	err = await(testContext(t), func(context.Context) error { return ask(t, c.Bearer(token)) }) // the authorizer receives the rule with a delay
+	err = await(testContext(t), func(context.Context) error { return listNodes(t, c.Bearer(token)) }) // the authorizer receives the rule with a delay
 	if err != nil {
 		t.Errorf("with a rule: %v", err)
 	}
 }
 
-// knowsNodes: a node can create itself and no other node.
-func knowsNodes(t *testing.T, c *Cluster) {
+// identifiesNodes: a node can create itself and no other node.
+func identifiesNodes(t *testing.T, c *Cluster) {
 	clients, err := kubernetes.NewForConfig(c.As("system:node:"+NodeName, "system:nodes"))
 	if err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func knowsNodes(t *testing.T, c *Cluster) {
 	for name, allowed := range map[string]bool{NodeName: true, "other": false} {
 		_, err := clients.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if allowed != (err == nil) {
-			t.Errorf("node %s makes node %s: %v", NodeName, name, err)
+			t.Errorf("node %s created node %s: %v", NodeName, name, err)
 		}
 	}
 }
 
 func answersItself(t *testing.T, c *Cluster, token string) {
 	config := c.Front.Config(c.Bearer(token))
-	if err := ask(t, config); err != nil {
+	if err := listNodes(t, config); err != nil {
 		t.Fatalf("without a fault: %v", err)
 	}
 	for code, is := range map[int]func(error) bool{
@@ -124,14 +124,14 @@ func answersItself(t *testing.T, c *Cluster, token string) {
 		http.StatusTooManyRequests: apierrors.IsTooManyRequests, http.StatusInternalServerError: apierrors.IsInternalError,
 	} {
 		c.Front.Answer(code, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/nodes") })
-		if err := ask(t, config); !is(err) || c.Front.Answered(code) == 0 {
-			t.Errorf("answer %d: the client has %v, answered %d times", code, err, c.Front.Answered(code))
+		if err := listNodes(t, config); !is(err) || c.Front.Answered(code) == 0 {
+			t.Errorf("answer %d: the client got %v after %d answers", code, err, c.Front.Answered(code))
 		}
 	}
 	c.Front.Forward()
 	c.Front.Answer(http.StatusConflict, func(*http.Request) bool { return false })
-	if err := ask(t, config); err != nil {
-		t.Errorf("a rule that matches nothing: %v", err)
+	if err := listNodes(t, config); err != nil {
+		t.Errorf("request without a matching rule: %v", err)
 	}
 	c.Front.Forward()
 }
@@ -162,15 +162,15 @@ func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) 
 	case <-time.After(patience):
 		t.Error("no event")
 	}
-	held(t, ctx, c, watching.ResultChan())
+	frozenWatch(t, ctx, c, watching.ResultChan())
 	c.Front.Drop()
 	for range watching.ResultChan() { // ends, or the test hangs here
 	}
 }
 
-// held: a frozen watch delivers no event while other requests are answered, and delivers it
+// frozenWatch: a frozen watch delivers no event while other requests are answered, and delivers it
 // after Thaw.
-func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Event) {
+func frozenWatch(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Event) {
 	t.Helper()
 	admin, err := c.Clients()
 	if err != nil {
@@ -183,7 +183,7 @@ func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Eve
 	}
 	select {
 	case e := <-events:
-		t.Errorf("a frozen watch tells %v", e)
+		t.Errorf("a frozen watch delivered %v", e)
 	case <-time.After(300 * time.Millisecond):
 	}
 	c.Front.Thaw()
@@ -193,16 +193,16 @@ func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Eve
 			t.Errorf("event %v", e)
 		}
 	case <-time.After(patience):
-		t.Error("a watch that thawed tells nothing")
+		t.Error("the watch delivered nothing after Thaw")
 	}
 }
 
 func connectionsFail(t *testing.T, g *gate, config *rest.Config) {
-	if err := ask(t, config); err != nil {
+	if err := listNodes(t, config); err != nil {
 		t.Fatalf("without a fault: %v", err)
 	}
 	g.Refuse()
-	if err := ask(t, config); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := listNodes(t, config); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("refused: %v", err)
 	}
 	if err := g.Pass(); err != nil {
@@ -217,13 +217,13 @@ func connectionsFail(t *testing.T, g *gate, config *rest.Config) {
 	}
 	const late = 300 * time.Millisecond
 	g.Delay(late)
-	if begin, err := time.Now(), ask(t, config); err != nil || time.Since(begin) < late {
+	if begin, err := time.Now(), listNodes(t, config); err != nil || time.Since(begin) < late {
 		t.Errorf("delayed: %v after %v", err, time.Since(begin))
 	}
 	if err := g.Pass(); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(t, config); err != nil {
+	if err := listNodes(t, config); err != nil {
 		t.Errorf("after all faults: %v", err)
 	}
 }
@@ -238,7 +238,7 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 	if err := c.APIServer.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(t, c.Admin()); err != nil {
+	if err := listNodes(t, c.Admin()); err != nil {
 		t.Errorf("resumed: %v", err)
 	}
 	for name, end := range map[string]func() error{"stopped": func() error { return c.APIServer.Stop(ctx) }, "killed": c.APIServer.Kill} {
@@ -247,7 +247,7 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 			t.Fatal(err)
 		}
 		took := time.Since(begin)
-		if err := ask(t, c.Admin()); !errors.Is(err, syscall.ECONNREFUSED) || c.APIServer.Running() {
+		if err := listNodes(t, c.Admin()); !errors.Is(err, syscall.ECONNREFUSED) || c.APIServer.Running() {
 			t.Errorf("%s: %v, running %v", name, err, c.APIServer.Running())
 		}
 		begin = time.Now()
@@ -255,15 +255,15 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 			t.Fatal(err)
 		}
 		t.Logf("%s after %v, back after %v", name, took, time.Since(begin))
-		if err := ask(t, c.Admin()); err != nil {
+		if err := listNodes(t, c.Admin()); err != nil {
 			t.Errorf("after it was %s: %v", name, err)
 		}
 	}
 }
 
-// TestTheLinkToTheRuntime: the link injects the configured faults while the runtime itself is
+// TestRuntimeLink_InjectsFaults: the link injects the configured faults while the runtime itself is
 // healthy.
-func TestTheLinkToTheRuntime(t *testing.T) {
+func TestRuntimeLink_InjectsFaults(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	conn, err := connect(c.Node.Link.Address())
 	if err != nil {
@@ -281,14 +281,14 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 	}
 	c.Node.Link.Stall()
 	if err := version(silence); err == nil {
-		t.Error("a stalled link answers")
+		t.Error("a stalled link answered")
 	}
 	if err := c.Node.Link.Pass(); err != nil {
 		t.Fatal(err)
 	}
 	c.Node.Link.Refuse()
 	if err := version(silence); err == nil {
-		t.Error("a refusing link answers")
+		t.Error("a refusing link answered")
 	}
 	if _, err := c.Node.Runtime.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
 		t.Errorf("the runtime itself: %v", err)
@@ -301,8 +301,8 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 	}
 }
 
-// TestTogether: the first error cancels the other steps.
-func TestTogether(t *testing.T) {
+// TestTogether_CancelsOnFirstError: the first error cancels the other steps.
+func TestTogether_CancelsOnFirstError(t *testing.T) {
 	broken := errors.New("broken")
 	err := together(t.Context(),
 		func(context.Context) error { return broken },

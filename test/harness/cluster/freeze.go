@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// ice blocks the responses of the server to matching requests.
-type ice struct {
+// freezer blocks the responses of the server to matching requests.
+type freezer struct {
 	mu      sync.Mutex
 	matches func(*http.Request) bool // nil while nothing is frozen
 	thawed  chan struct{}
@@ -16,23 +16,23 @@ type ice struct {
 // responses in progress: a watch stays open without any event.
 func (f *Front) Freeze(matches func(*http.Request) bool) {
 	f.Thaw()
-	f.ice.mu.Lock()
-	defer f.ice.mu.Unlock()
-	f.ice.matches, f.ice.thawed = matches, make(chan struct{})
+	f.freezer.mu.Lock()
+	defer f.freezer.mu.Unlock()
+	f.freezer.matches, f.freezer.thawed = matches, make(chan struct{})
 }
 
 // Thaw releases the blocked responses.
 func (f *Front) Thaw() {
-	f.ice.mu.Lock()
-	defer f.ice.mu.Unlock()
-	if f.ice.matches != nil {
-		close(f.ice.thawed)
-		f.ice.matches = nil
+	f.freezer.mu.Lock()
+	defer f.freezer.mu.Unlock()
+	if f.freezer.matches != nil {
+		close(f.freezer.thawed)
+		f.freezer.matches = nil
 	}
 }
 
-// hold waits while responses to the request are frozen.
-func (i *ice) hold(r *http.Request) {
+// wait waits while responses to the request are frozen.
+func (i *freezer) wait(r *http.Request) {
 	i.mu.Lock()
 	frozen, thawed := i.matches != nil && i.matches(r), i.thawed
 	i.mu.Unlock()
@@ -44,16 +44,16 @@ func (i *ice) hold(r *http.Request) {
 	}
 }
 
-// icy is a response writer that waits in front of every byte.
-type icy struct {
+// frozenWriter is a response writer that waits in front of every byte.
+type frozenWriter struct {
 	http.ResponseWriter
 	request *http.Request
-	ice     *ice
+	freezer *freezer
 }
 
-func (w *icy) Write(b []byte) (int, error) {
-	w.ice.hold(w.request)
+func (w *frozenWriter) Write(b []byte) (int, error) {
+	w.freezer.wait(w.request)
 	return w.ResponseWriter.Write(b)
 }
 
-func (w *icy) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *frozenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -110,8 +110,8 @@ func (g *gate) close() error {
 	return g.Pass() // blocked goroutines then fail on their closed connections
 }
 
-// hold blocks every byte of a response during a fault.
-func (g *gate) hold() {
+// wait blocks every byte of a response during a fault.
+func (g *gate) wait() {
 	g.mu.Lock()
 	stalled, delay := g.stalled, g.delay
 	g.mu.Unlock()
@@ -149,7 +149,7 @@ type gated struct {
 }
 
 func (c *gated) Write(b []byte) (int, error) {
-	c.gate.hold()
+	c.gate.wait()
 	return c.Conn.Write(b)
 }
 

@@ -126,10 +126,10 @@ func (n *Node) ready(ctx context.Context) error {
 	return fmt.Errorf("node %s is not ready: %v", NodeName, node.Status.Conditions)
 }
 
-// AskKubelet returns the response to a GET request to the kubelet's server as the
+// GetFromKubelet returns the response to a GET request to the kubelet's server as the
 // administrator, with a path such as /stats/summary or /metrics/resource. Returns an error for
 // a status code other than 200.
-func (n *Node) AskKubelet(ctx context.Context, path string) ([]byte, error) {
+func (n *Node) GetFromKubelet(ctx context.Context, path string) ([]byte, error) {
 	client, err := rest.HTTPClientFor(n.cluster.Admin())
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// TestTheWholeCluster runs all kubelet tests on one node, because its start takes longest.
-func TestTheWholeCluster(t *testing.T) {
+// TestCluster_RunsWithKubelet runs all kubelet tests on one node, because its start takes longest.
+func TestCluster_RunsWithKubelet(t *testing.T) {
 	before := state()
 	begin := time.Now()
 	c := Make(t, Options{Components: Everything, Node: NodeOptions{
@@ -44,7 +44,7 @@ func TestTheWholeCluster(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	leavesNothing(t, c.Dir, c.Node.Cgroup)
+	checkRemoved(t, c.Dir, c.Node.Cgroup)
 	if after := state(); after != before {
 		t.Errorf("fixed places changed from\n%sto\n%s", before, after)
 	}
@@ -53,11 +53,11 @@ func TestTheWholeCluster(t *testing.T) {
 // servesSummary: the kubelet authenticates through the API server and has the requested
 // configuration.
 func servesSummary(t *testing.T, ctx context.Context, c *Cluster) {
-	text, err := c.Node.AskKubelet(ctx, "/stats/summary")
+	text, err := c.Node.GetFromKubelet(ctx, "/stats/summary")
 	if err != nil || !strings.Contains(string(text), `"nodeName": "localhost"`) {
 		t.Errorf("summary %.200s, %v", text, err)
 	}
-	text, err = c.Node.AskKubelet(ctx, "/configz")
+	text, err = c.Node.GetFromKubelet(ctx, "/configz")
 	if err != nil || !strings.Contains(string(text), `"memory.available":"500Mi"`) {
 		t.Errorf("configuration %.2000s, %v", text, err)
 	}
@@ -66,7 +66,7 @@ func servesSummary(t *testing.T, ctx context.Context, c *Cluster) {
 func restartsContainers(t *testing.T, ctx context.Context, c *Cluster) {
 	begin := time.Now()
 	pod := Hog("again")
-	pod.Spec.Containers[0].Resources = Ask(16<<20, 64<<20)
+	pod.Spec.Containers[0].Resources = Resources(16<<20, 64<<20)
 	p, err := c.Node.AddPod(ctx, pod)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func restartsContainers(t *testing.T, ctx context.Context, c *Cluster) {
 	err = await(ctx, func(ctx context.Context) error {
 		got, err := clients.CoreV1().Pods("default").Get(ctx, "again", metav1.GetOptions{})
 		if err == nil && (len(got.Status.ContainerStatuses) == 0 || got.Status.ContainerStatuses[0].RestartCount == 0 || !got.Status.ContainerStatuses[0].Ready) {
-			err = fmt.Errorf("not started again: %v", got.Status.ContainerStatuses)
+			err = fmt.Errorf("not restarted: %v", got.Status.ContainerStatuses)
 		}
 		return err
 	})
@@ -104,7 +104,7 @@ func restartsContainers(t *testing.T, ctx context.Context, c *Cluster) {
 		t.Fatal(err)
 	}
 	if err := p.Do(ctx, "fill 1MiB"); err != nil {
-		t.Errorf("the container that was started again: %v", err)
+		t.Errorf("the restarted container: %v", err)
 	}
 	if err := p.Remove(ctx); err != nil {
 		t.Error(err)

@@ -58,16 +58,16 @@ func (s *system) newNamespace(ctx context.Context) (namespace, error) {
 	}
 	// The kubelet's cAdvisor supports containerd at this path only.
 	script += "mkdir /run/containerd\nln -s " + filepath.Join(s.dir, "c.sock") + " /run/containerd/containerd.sock\n"
-	return s.hold(ctx, script+"echo ready\nexec cat\n")
+	return s.startHolder(ctx, script+"echo ready\nexec cat\n")
 }
 
-func (s *system) hold(ctx context.Context, script string) (namespace, error) {
+func (s *system) startHolder(ctx context.Context, script string) (namespace, error) {
 	cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", script)
-	said, out, err := os.Pipe()
+	reader, out, err := os.Pipe()
 	if err != nil {
 		return namespace{}, err
 	}
-	defer said.Close()
+	defer reader.Close()
 	in, lifeline, err := os.Pipe() // closed when this process exits
 	if err != nil {
 		_ = out.Close()
@@ -80,7 +80,7 @@ func (s *system) hold(ctx context.Context, script string) (namespace, error) {
 	if err != nil {
 		return namespace{}, err
 	}
-	line, err := bufio.NewReader(said).ReadString('\n')
+	line, err := bufio.NewReader(reader).ReadString('\n')
 	if strings.TrimSpace(line) != "ready" {
 		return namespace{}, fmt.Errorf("make the node's mount namespace: %q: %w", line, errors.Join(err, ctx.Err()))
 	}

@@ -54,7 +54,7 @@ type Node struct {
 	KubeletRoot    string // volumes, at pods/UID/volumes
 	PodLogs        string // NAMESPACE_NAME_UID/CONTAINER/N.log
 	KubeletConfig  string // the kubelet's configuration file, "" without a kubelet
-	KubeletURL     string // https, see [Node.AskKubelet]; "" without a kubelet
+	KubeletURL     string // https, see [Node.GetFromKubelet]; "" without a kubelet
 
 	// Sandbox is the node's cgroup: usage, limit, OOM kills.
 	Sandbox *sandbox.Node
@@ -149,13 +149,13 @@ func (n *Node) untaint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var kept []corev1.Taint
+		var remaining []corev1.Taint
 		for _, t := range node.Spec.Taints {
 			if t.Key != corev1.TaintNodeNotReady {
-				kept = append(kept, t)
+				remaining = append(remaining, t)
 			}
 		}
-		node.Spec.Taints = kept
+		node.Spec.Taints = remaining
 		_, err = clients.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 		return err
 	})

@@ -26,22 +26,22 @@ func (p *Pod) Do(ctx context.Context, command string) error {
 // DoIn is Do for any container. It needs neither API server nor containerd. Returns
 // [hog.ErrEnded] if the hog exits first.
 func (p *Pod) DoIn(ctx context.Context, container, command string) error {
-	said, err := p.order(ctx, container, command)
+	before, err := p.order(ctx, container, command)
 	if err == nil {
 		err = await(ctx, func(context.Context) error {
 			ended := p.listens(container) // checked before the replies: the hog can reply and exit in between
-			done, err := replied(p.replies(container), said, command)
+			done, err := replied(p.replies(container), before, command)
 			switch {
 			case done || err != nil:
 				return err
 			case ended != nil:
 				return ended
 			}
-			return errors.New("it has not yet")
+			return errors.New("no reply yet")
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
+		return fmt.Errorf("send %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
 	}
 	return nil
 }
@@ -50,13 +50,13 @@ func (p *Pod) DoIn(ctx context.Context, container, command string) error {
 // for a starting hog. Returns an error if the hog does not open its pipe within 1 min.
 func (p *Pod) Order(ctx context.Context, container, command string) error {
 	if _, err := p.order(ctx, container, command); err != nil {
-		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
+		return fmt.Errorf("send %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
 	}
 	return nil
 }
 
 // order returns the size of the container's replies before the command, in bytes.
-func (p *Pod) order(ctx context.Context, container, command string) (said int64, err error) {
+func (p *Pod) order(ctx context.Context, container, command string) (before int64, err error) {
 	fd := -1
 	starts, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

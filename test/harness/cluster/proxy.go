@@ -66,8 +66,8 @@ func through(config *rest.Config, address string) *rest.Config {
 // TLS, so clients need bearer tokens. Its connection faults are those of a Link.
 type Front struct {
 	*gate
-	proxy *httputil.ReverseProxy
-	ice   ice
+	proxy   *httputil.ReverseProxy
+	freezer freezer
 
 	mu      sync.Mutex
 	faults  []fault
@@ -155,7 +155,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			reasons[rule.code], rule.code)
 		return
 	}
-	f.proxy.ServeHTTP(&icy{w, r, &f.ice}, r)
+	f.proxy.ServeHTTP(&frozenWriter{w, r, &f.freezer}, r)
 }
 
 // reasons maps these status codes to the reasons of the API server.

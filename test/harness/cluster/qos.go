@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Ask returns container resources with a memory request and limit in bytes; 0: not set.
-func Ask(request, limit int64) corev1.ResourceRequirements {
+// Resources returns container resources with a memory request and limit in bytes; 0: not set.
+func Resources(request, limit int64) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	if request > 0 {
 		r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(request, resource.BinarySI)
@@ -29,16 +29,16 @@ func qos(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
-	asked, all := false, true
+	requested, all := false, true
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
-			asked = asked || !limit.IsZero() || !request.IsZero()
+			requested = requested || !limit.IsZero() || !request.IsZero()
 			all = all && !limit.IsZero() && (request.IsZero() || request.Cmp(limit) == 0)
 		}
 	}
 	switch {
-	case !asked:
+	case !requested:
 		return corev1.PodQOSBestEffort
 	case all:
 		return corev1.PodQOSGuaranteed

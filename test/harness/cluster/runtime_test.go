@@ -23,16 +23,16 @@ import (
 func burstable(name string) *corev1.Pod {
 	pod := Hog(name)
 	c := &pod.Spec.Containers[0]
-	c.Resources = Ask(10<<20, 64<<20)
+	c.Resources = Resources(10<<20, 64<<20)
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	pod.Labels = map[string]string{"app": name}
 	return pod
 }
 
-// TestPodsWithoutAKubelet: for the API server, the runtime, the kernel and the file system the
+// TestAddPod_EqualsPodOfKubelet: for the API server, the runtime, the kernel and the file system the
 // pod equals one that a kubelet started.
-func TestPodsWithoutAKubelet(t *testing.T) {
+func TestAddPod_EqualsPodOfKubelet(t *testing.T) {
 	before := state()
 	begin := time.Now()
 	c := Make(t, Options{Components: APIServer | Containerd})
@@ -54,13 +54,13 @@ func TestPodsWithoutAKubelet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, _ := filepath.Glob(cgroupRoot + "/*" + p.Cgroup); len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("not removed: %v", left)
 		}
 	})
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	leavesNothing(t, c.Dir, c.Node.Cgroup)
+	checkRemoved(t, c.Dir, c.Node.Cgroup)
 	if after := state(); after != before {
 		t.Errorf("fixed places changed from\n%sto\n%s", before, after)
 	}
@@ -102,7 +102,7 @@ func hasLabels(t *testing.T, ctx context.Context, n *Node, p *Pod) {
 
 func hasCgroup(t *testing.T, ctx context.Context, p *Pod) {
 	if !strings.HasPrefix(p.Cgroup, p.node.Cgroup+"/kubepods/burstable/pod") {
-		t.Errorf("cgroup %s is not where a kubelet makes it", p.Cgroup)
+		t.Errorf("cgroup %s is not at the place of a kubelet's", p.Cgroup)
 	}
 	if err := p.Do(ctx, "fill 20MiB"); err != nil {
 		t.Fatal(err)
@@ -136,17 +136,17 @@ func hasFiles(t *testing.T, ctx context.Context, p *Pod) {
 
 func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	if err := p.Do(ctx, "fill nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("an order that is none: %v", err)
+		t.Errorf("an invalid command: %v", err)
 	}
 	if err := p.Do(ctx, "fill 100MiB"); !errors.Is(err, hog.ErrEnded) {
 		t.Errorf("a hog beyond its limit: %v, want %v", err, hog.ErrEnded)
 	}
 	dead := p.Containers["main"]
-	if err := p.StartAgain(ctx, "main"); err != nil {
+	if err := p.Restart(ctx, "main"); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Do(ctx, "fill 1MiB"); err != nil {
-		t.Errorf("started again: %v", err)
+		t.Errorf("after the restart: %v", err)
 	}
 	if err := await(ctx, func(ctx context.Context) error { // the OOM kill is reported before the exit
 		status, err := p.node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: dead})
@@ -159,9 +159,9 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	}
 }
 
-// TestSmallFilesystems: the node's file systems have the requested sizes, and the runtime
+// TestFilesystem_HasRequestedSize: the node's file systems have the requested sizes, and the runtime
 // reports the usage of a full one.
-func TestSmallFilesystems(t *testing.T) {
+func TestFilesystem_HasRequestedSize(t *testing.T) {
 	const mib = 1 << 20
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{
 		Memory: 512 * mib, Filesystem: Filesystem{Size: 64 * mib, Inodes: 1000}, ImageFilesystem: Filesystem{Size: 200 * mib},
@@ -204,9 +204,9 @@ func TestSmallFilesystems(t *testing.T) {
 	}
 }
 
-// TestContainerdComesBack: containers survive the end of containerd, and it finds them again
+// TestContainerd_RecoversContainers: containers survive the end of containerd, and it finds them again
 // after its restart.
-func TestContainerdComesBack(t *testing.T) {
+func TestContainerd_RecoversContainers(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	ctx := testContext(t)
 	p, err := c.Node.AddPod(ctx, Hog("survivor"))
@@ -224,7 +224,7 @@ func TestContainerdComesBack(t *testing.T) {
 	}
 	status, err := c.Node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: p.Containers["main"]})
 	if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		t.Errorf("after its return: %v, %v", status, err)
+		t.Errorf("after the restart: %v, %v", status, err)
 	}
 	if err := p.Remove(ctx); err != nil {
 		t.Error(err)

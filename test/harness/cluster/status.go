@@ -64,7 +64,7 @@ func (p *Pod) deleteObject(ctx context.Context) error {
 		case err == nil && there.UID != p.Object.UID:
 			return nil
 		case err == nil:
-			err = fmt.Errorf("pod %s is still there: %s", p.Object.Name, there.Status.Phase)
+			err = fmt.Errorf("pod %s still exists: %s", p.Object.Name, there.Status.Phase)
 		}
 		return err
 	})

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestEveryComponentIsPinned: every component comes from a module that pins it and is stripped.
+// TestComponents_ArePinned: every component comes from a module that pins it and is stripped.
 // Those of Kubernetes report their version.
-func TestEveryComponentIsPinned(t *testing.T) {
+func TestComponents_ArePinned(t *testing.T) {
 	all := components
 	for _, c := range components {
 		if c.kubernetes() {
@@ -35,16 +35,16 @@ func TestEveryComponentIsPinned(t *testing.T) {
 			t.Errorf("%s is built with %s: not stripped", c.name, all)
 		}
 		if c.stamp != "" && !strings.Contains(all, " -X "+c.stamp+"=v"+version) {
-			t.Errorf("%s %s is built with %s: it will not know its version", c.name, version, all)
+			t.Errorf("%s %s is built with %s: want its version", c.name, version, all)
 		}
 		if c.source == "k8s.io/kubernetes" && !strings.Contains(all, ".gitVersion=v"+version+" ") {
-			t.Errorf("%s %s is built with %s: it will not know its version", c.name, version, all)
+			t.Errorf("%s %s is built with %s: want its version", c.name, version, all)
 		}
 	}
 }
 
-// TestTheCacheTellsBuildsApart: every input of a program changes its cache path.
-func TestTheCacheTellsBuildsApart(t *testing.T) {
+// TestCache_DependsOnAllInputs: every input of a program changes its cache path.
+func TestCache_DependsOnAllInputs(t *testing.T) {
 	t.Setenv("PLIMSOLL_COMPONENTS", t.TempDir())
 	pinned := pins{name: "runc", mod: []byte("module a"), sum: []byte("sums"), compiler: "go1.26"}
 	places := map[string]string{}
@@ -63,13 +63,13 @@ func TestTheCacheTellsBuildsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if other, taken := places[place]; taken {
-			t.Errorf("%s and %s are kept in the same place %s", what, other, place)
+			t.Errorf("%s and %s have the same place %s", what, other, place)
 		}
 		places[place] = what
 	}
 }
 
-func TestLinkReplaces(t *testing.T) {
+func TestLink_ReplacesTarget(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "etcd")
 	for _, program := range []string{"/old/etcd", "/new/etcd", "/new/etcd"} {
@@ -81,12 +81,12 @@ func TestLinkReplaces(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("left beside the link: %v, %v", entries, err)
+		t.Errorf("files beside the link: %v, %v", entries, err)
 	}
 }
 
-func TestUnknownComponent(t *testing.T) {
+func TestRun_RefusesUnknownComponent(t *testing.T) {
 	if err := run(t.TempDir(), "", []string{"kube-proxy"}); err == nil || !strings.Contains(err.Error(), "kube-proxy") {
-		t.Errorf("a component that is none: %v", err)
+		t.Errorf("unknown component: %v", err)
 	}
 }

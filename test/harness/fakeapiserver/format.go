@@ -74,7 +74,7 @@ func (f *format) answer(w http.ResponseWriter, code int, o runtime.Object) error
 }
 
 // empty returns an empty object of the shelf's kind.
-func (s *shelf) empty() (object, error) {
+func (s *store) empty() (object, error) {
 	made, err := scheme.Scheme.New(s.gv.WithKind(s.kind))
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *shelf) empty() (object, error) {
 }
 
 // list returns a list of objects.
-func (s *shelf) list(objects []runtime.Object, version, next string) (runtime.Object, error) {
+func (s *store) list(objects []runtime.Object, version, next string) (runtime.Object, error) {
 	kind := s.gv.WithKind(s.kind + "List")
 	l, err := scheme.Scheme.New(kind)
 	if err != nil {

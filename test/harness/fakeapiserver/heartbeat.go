@@ -22,41 +22,41 @@ type Beats struct {
 }
 
 // Beats returns the number of all heartbeats so far.
-func (c *Crowd) Beats() Beats {
+func (c *Cluster) Beats() Beats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.beats
 }
 
 // Pace multiplies the rate of lease renewals.
-func (c *Crowd) Pace(times float64) {
+func (c *Cluster) Pace(times float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pace = times
 }
 
 // Silence stops the kubelets of these nodes.
-func (c *Crowd) Silence(nodes ...int) {
+func (c *Cluster) Silence(nodes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range nodes {
-		last := c.leases.heard[i]
-		if told := c.nodes.heard[i]; told.After(last) {
-			last = told
+		last := c.leases.heartbeats[i]
+		if at := c.nodes.heartbeats[i]; at.After(last) {
+			last = at
 		}
 		c.silent[i] = last
 	}
 }
 
 // Silent returns the time of the last heartbeat of each node with a stopped kubelet.
-func (c *Crowd) Silent() map[int]time.Time {
+func (c *Cluster) Silent() map[int]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.silent)
 }
 
 // Live sends the heartbeats of all kubelets, evenly distributed, until ctx ends.
-func (c *Crowd) Live(ctx context.Context) {
+func (c *Cluster) Live(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	leases, nodes := turns{count: c.size.Nodes, every: Renewal}, turns{count: c.size.Nodes, every: Statement}
@@ -82,7 +82,7 @@ func (c *Crowd) Live(ctx context.Context) {
 
 // beat sends the heartbeat of a kubelet and returns the number of updates. The caller holds the
 // lock.
-func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
+func (c *Cluster) beat(s *store, i int, now time.Time) int {
 	if _, dead := c.silent[i]; dead {
 		return 0
 	}
@@ -97,30 +97,30 @@ func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
 		return 1
 	}
 	c.version++
-	s.heard[i], s.versions[i] = now, c.version
+	s.heartbeats[i], s.versions[i] = now, c.version
 	if len(s.watchers) == 0 {
 		s.forgot = c.version
 		return 1
 	}
 	o := s.build(i, now)
 	o.SetResourceVersion(strconv.FormatUint(c.version, 10))
-	s.tell(newEvent(modified, c.version, o))
+	s.notify(newEvent(modified, c.version, o))
 	return 1
 }
 
 // turns distributes count turns evenly over every period.
 type turns struct {
-	count int
-	every time.Duration
-	next  int
-	owed  float64
+	count   int
+	every   time.Duration
+	next    int
+	pending float64
 }
 
 // due yields the turns of a time span, with the period divided by pace.
 func (t *turns) due(passed time.Duration, pace float64) func(yield func(int) bool) {
-	t.owed += pace * float64(t.count) * passed.Seconds() / t.every.Seconds()
+	t.pending += pace * float64(t.count) * passed.Seconds() / t.every.Seconds()
 	return func(yield func(int) bool) {
-		for ; t.owed >= 1; t.owed-- {
+		for ; t.pending >= 1; t.pending-- {
 			i := t.next
 			t.next = (t.next + 1) % t.count
 			if !yield(i) {

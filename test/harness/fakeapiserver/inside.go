@@ -11,16 +11,16 @@ import (
 // Watch answers a watch within this process: objects are passed directly, without encoding.
 // They are shared and must not be changed. Returns an error if a selector is invalid or the
 // version is too old.
-func (c *Crowd) Watch(ctx context.Context, of schema.GroupResource, namespace string, o metav1.ListOptions) (watch.Interface, error) {
+func (c *Cluster) Watch(ctx context.Context, of schema.GroupResource, namespace string, o metav1.ListOptions) (watch.Interface, error) {
 	q := &query{resource: of, namespace: namespace, verb: "WATCH"}
 	if err := q.choose(o.FieldSelector, o.LabelSelector); err != nil {
 		return nil, err
 	}
 	c.count(q)
 	ctx, cancel := context.WithCancel(ctx)
-	h := &hand{ctx: ctx, cancel: cancel, to: make(chan watch.Event)}
+	h := &directSink{ctx: ctx, cancel: cancel, to: make(chan watch.Event)}
 	t := &stream{
-		to: h, shelf: c.shelves[of], want: q.want, from: o.ResourceVersion, marks: o.AllowWatchBookmarks,
+		to: h, store: c.stores[of], want: q.want, from: o.ResourceVersion, marks: o.AllowWatchBookmarks,
 		initial: o.SendInitialEvents != nil && *o.SendInitialEvents,
 	}
 	failed, opened := make(chan error, 1), make(chan struct{})
@@ -40,17 +40,17 @@ func (c *Crowd) Watch(ctx context.Context, of schema.GroupResource, namespace st
 	}
 }
 
-// hand is a sink that passes objects directly.
-type hand struct {
+// directSink is a sink that passes objects directly.
+type directSink struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	to     chan watch.Event
 	opened chan struct{}
 }
 
-func (h *hand) open() { close(h.opened) }
+func (h *directSink) open() { close(h.opened) }
 
-func (h *hand) send(e *event) error {
+func (h *directSink) send(e *event) error {
 	select {
 	case h.to <- watch.Event{Type: e.kind, Object: e.object}:
 		return nil
@@ -59,10 +59,10 @@ func (h *hand) send(e *event) error {
 	}
 }
 
-func (h *hand) flush() {}
+func (h *directSink) flush() {}
 
 // Stop implements watch.Interface.
-func (h *hand) Stop() { h.cancel() }
+func (h *directSink) Stop() { h.cancel() }
 
 // ResultChan implements watch.Interface.
-func (h *hand) ResultChan() <-chan watch.Event { return h.to }
+func (h *directSink) ResultChan() <-chan watch.Event { return h.to }

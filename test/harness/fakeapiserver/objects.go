@@ -90,7 +90,7 @@ func nodePattern(images int, born metav1.Time) corev1.Node {
 }
 
 // node returns the i-th node with the status of its kubelet's last heartbeat.
-func (c *Crowd) node(i int, heard time.Time) *corev1.Node {
+func (c *Cluster) node(i int, last time.Time) *corev1.Node {
 	n, name := c.nodePattern, NodeName(i)
 	n.Name, n.UID = name, uid(1, i)
 	n.Labels = map[string]string{
@@ -101,13 +101,13 @@ func (c *Crowd) node(i int, heard time.Time) *corev1.Node {
 	n.Spec.ProviderID = "example:///" + name
 	address := fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}}
-	report(&n, heard)
+	report(&n, last)
 	return &n
 }
 
 // report sets the status of a healthy node.
-func report(n *corev1.Node, heard time.Time) {
-	at, since := metav1.NewTime(heard.Truncate(time.Second)), n.CreationTimestamp
+func report(n *corev1.Node, last time.Time) {
+	at, since := metav1.NewTime(last.Truncate(time.Second)), n.CreationTimestamp
 	condition := func(t corev1.NodeConditionType, s corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
 		for _, old := range n.Status.Conditions {
 			if old.Type == t && old.Status == s {

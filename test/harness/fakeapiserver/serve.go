@@ -30,7 +30,7 @@ type query struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (c *Crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := accepted(r)
 	if err := c.serve(w, r, f); err != nil {
 		var known apierrors.APIStatus
@@ -43,7 +43,7 @@ func (c *Crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *Crowd) serve(w http.ResponseWriter, r *http.Request, f *format) error {
+func (c *Cluster) serve(w http.ResponseWriter, r *http.Request, f *format) error {
 	q, err := parse(r)
 	if err != nil {
 		return err
@@ -52,13 +52,13 @@ func (c *Crowd) serve(w http.ResponseWriter, r *http.Request, f *format) error {
 	if q.resource.Resource == "events" && q.verb == http.MethodPost {
 		return c.echo(w, r, f)
 	}
-	s := c.shelves[q.resource]
+	s := c.stores[q.resource]
 	if s == nil {
 		return apierrors.NewNotFound(q.resource, q.name)
 	}
 	switch q.verb {
 	case "WATCH":
-		t := &stream{to: &wire{w, f}, shelf: s, want: q.want, from: q.version, initial: q.initial, marks: q.marks}
+		t := &stream{to: &wire{w, f}, store: s, want: q.want, from: q.version, initial: q.initial, marks: q.marks}
 		begun, err := c.watch(r.Context(), t)
 		if begun {
 			err = hangUp(err)
@@ -78,7 +78,7 @@ func (c *Crowd) serve(w http.ResponseWriter, r *http.Request, f *format) error {
 	return c.write(w, r, q, s, f)
 }
 
-func (c *Crowd) count(q *query) {
+func (c *Cluster) count(q *query) {
 	what := q.resource.Resource
 	if q.subresource != "" {
 		what += "/" + q.subresource
@@ -156,12 +156,12 @@ func fieldsOf(o object) fields.Set {
 }
 
 // list answers a list or a page of one. The continue token is a place.
-func (c *Crowd) list(w http.ResponseWriter, q *query, s *shelf, f *format) error {
+func (c *Cluster) list(w http.ResponseWriter, q *query, s *store, f *format) error {
 	place := 0
 	if q.next != "" {
 		var err error
 		if place, err = strconv.Atoi(q.next); err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("continue %q: take what the last page gave", q.next))
+			return apierrors.NewBadRequest(fmt.Sprintf("continue %q: use the token of the last page", q.next))
 		}
 	}
 	c.mu.Lock()

@@ -21,7 +21,7 @@ type sink interface {
 // stream is one watch in progress.
 type stream struct {
 	to      sink
-	shelf   *shelf
+	store   *store
 	want    func(object) bool
 	from    string // the version before the first event; empty or 0: begin with the current state
 	initial bool   // a bookmark marks the end of the initial state
@@ -29,16 +29,16 @@ type stream struct {
 }
 
 // watch answers a watch until ctx ends. After its begin the only possible response is an error.
-func (c *Crowd) watch(ctx context.Context, t *stream) (begun bool, err error) {
+func (c *Cluster) watch(ctx context.Context, t *stream) (begun bool, err error) {
 	first := t.initial || t.from == "" || t.from == "0"
 	if first {
 		t.from = ""
 	}
-	w, now, err := c.subscribe(t.shelf, t.from)
+	w, now, err := c.subscribe(t.store, t.from)
 	if err != nil {
 		return false, err
 	}
-	defer c.unsubscribe(t.shelf, w)
+	defer c.unsubscribe(t.store, w)
 	t.to.open()
 	if first {
 		if err := c.begin(t); err != nil {
@@ -54,14 +54,14 @@ func (c *Crowd) watch(ctx context.Context, t *stream) (begun bool, err error) {
 }
 
 // begin sends the initial state.
-func (c *Crowd) begin(t *stream) error {
+func (c *Cluster) begin(t *stream) error {
 	for place := 0; ; place++ {
 		c.mu.Lock()
-		if place >= t.shelf.places() {
+		if place >= t.store.places() {
 			c.mu.Unlock()
 			return nil
 		}
-		o := t.shelf.in(place)
+		o := t.store.in(place)
 		c.mu.Unlock()
 		if o == nil || !t.want(o) {
 			continue
@@ -72,7 +72,7 @@ func (c *Crowd) begin(t *stream) error {
 	}
 }
 
-func (c *Crowd) follow(ctx context.Context, w *watcher, t *stream) error {
+func (c *Cluster) follow(ctx context.Context, w *watcher, t *stream) error {
 	tick := time.NewTicker(bookmarks)
 	defer tick.Stop()
 	for {
@@ -104,7 +104,7 @@ func (c *Crowd) follow(ctx context.Context, w *watcher, t *stream) error {
 	}
 }
 
-func (c *Crowd) present() uint64 {
+func (c *Cluster) present() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
@@ -115,7 +115,7 @@ func (t *stream) mark(version uint64, last bool) error {
 	if !t.marks {
 		return nil
 	}
-	o, err := t.shelf.empty()
+	o, err := t.store.empty()
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ const (
 	deleted  = watch.Deleted
 )
 
-// remembered is the number of past changes of a resource from which a watch can resume.
-const remembered = 8192
+// historySize is the number of past changes of a resource from which a watch can resume.
+const historySize = 8192
 
 // bookmarks is the interval of bookmarks, as of a real server.
 const bookmarks = time.Minute
@@ -100,11 +100,11 @@ func (w *watcher) behind() int {
 	return len(w.queue) + w.sending
 }
 
-// tell sends an event to all watchers. The caller holds the lock of the crowd.
-func (s *shelf) tell(e event) {
-	if len(s.history) >= 2*remembered {
-		s.forgot = s.history[remembered-1].version
-		s.history = slices.Delete(s.history, 0, remembered)
+// notify sends an event to all watchers. The caller holds the lock of the cluster.
+func (s *store) notify(e event) {
+	if len(s.history) >= 2*historySize {
+		s.forgot = s.history[historySize-1].version
+		s.history = slices.Delete(s.history, 0, historySize)
 	}
 	s.history = append(s.history, e)
 	for w := range s.watchers {
@@ -114,7 +114,7 @@ func (s *shelf) tell(e event) {
 
 // subscribe begins a watch after a version, or now. The second result is the version of the
 // current state.
-func (c *Crowd) subscribe(s *shelf, after string) (w *watcher, now uint64, err error) {
+func (c *Cluster) subscribe(s *store, after string) (w *watcher, now uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w = &watcher{woken: make(chan struct{}, 1)}
@@ -137,19 +137,19 @@ func (c *Crowd) subscribe(s *shelf, after string) (w *watcher, now uint64, err e
 }
 
 // Behind returns the number of changes that the slowest watcher has not received yet.
-func (c *Crowd) Behind() int {
+func (c *Cluster) Behind() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	most := 0
-	for _, s := range c.shelves {
+	maxBehind := 0
+	for _, s := range c.stores {
 		for w := range s.watchers {
-			most = max(most, w.behind())
+			maxBehind = max(maxBehind, w.behind())
 		}
 	}
-	return most
+	return maxBehind
 }
 
-func (c *Crowd) unsubscribe(s *shelf, w *watcher) {
+func (c *Cluster) unsubscribe(s *store, w *watcher) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(s.watchers, w)

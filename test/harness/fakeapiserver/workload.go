@@ -27,7 +27,7 @@ func daemonSet(i int, born metav1.Time) *appsv1.DaemonSet {
 }
 
 // lease returns the lease of the i-th node with the given renewTime.
-func (c *Crowd) lease(i int, renewed time.Time) *coordinationv1.Lease {
+func (c *Cluster) lease(i int, renewed time.Time) *coordinationv1.Lease {
 	name, seconds, at := NodeName(i), int32(40), metav1.NewMicroTime(renewed.Truncate(time.Microsecond))
 	return &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
@@ -41,7 +41,7 @@ func (c *Crowd) lease(i int, renewed time.Time) *coordinationv1.Lease {
 }
 
 // podNames returns the namespace and the name of the i-th pod.
-func (c *Crowd) podNames(i int) (namespace, name string) {
+func (c *Cluster) podNames(i int) (namespace, name string) {
 	if k := i % c.size.Pods; k < daemonSets {
 		return "system", fmt.Sprintf("%s-%07d", daemonName(k), i)
 	}
@@ -49,7 +49,7 @@ func (c *Crowd) podNames(i int) (namespace, name string) {
 	return fmt.Sprintf("team-%02d", service%7), fmt.Sprintf("service-%02d-6f9d8c7b54-%07d", service, i)
 }
 
-func (c *Crowd) pod(i int) *corev1.Pod {
+func (c *Cluster) pod(i int) *corev1.Pod {
 	p, yes := c.podPattern, true
 	p.Namespace, p.Name = c.podNames(i)
 	p.UID, p.Spec.NodeName = uid(2, i), NodeName(i/c.size.Pods)
@@ -69,7 +69,7 @@ func (c *Crowd) pod(i int) *corev1.Pod {
 // all pods and never written.
 func podPattern(born metav1.Time) corev1.Pod {
 	seconds, grace, yes := int64(300), int64(30), true
-	bears := func(key string) corev1.Toleration {
+	tolerates := func(key string) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}
 	}
 	probe := &corev1.Probe{
@@ -92,7 +92,7 @@ func podPattern(born metav1.Time) corev1.Pod {
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst, ServiceAccountName: "default", SchedulerName: "default-scheduler",
 			TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &yes,
-			Tolerations: []corev1.Toleration{bears(corev1.TaintNodeNotReady), bears(corev1.TaintNodeUnreachable)},
+			Tolerations: []corev1.Toleration{tolerates(corev1.TaintNodeNotReady), tolerates(corev1.TaintNodeUnreachable)},
 			Volumes:     []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}},
 			Containers: []corev1.Container{{
 				Name: "service", Image: "registry.example.com/team-01/service-01:v1.1.0", ImagePullPolicy: corev1.PullIfNotPresent,

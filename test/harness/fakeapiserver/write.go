@@ -21,14 +21,14 @@ const maxBody = 3 << 20
 
 // writes maps a method to the function that computes the next object from the current one (nil
 // if there is none) and the request body.
-var writes = map[string]func(q *query, s *shelf, present object, body []byte, mediaType string) (object, eventKind, error){
+var writes = map[string]func(q *query, s *store, present object, body []byte, mediaType string) (object, eventKind, error){
 	http.MethodPut:    replace,
 	http.MethodPatch:  patch,
 	http.MethodDelete: remove,
 	http.MethodPost:   create,
 }
 
-func (c *Crowd) write(w http.ResponseWriter, r *http.Request, q *query, s *shelf, f *format) error {
+func (c *Cluster) write(w http.ResponseWriter, r *http.Request, q *query, s *store, f *format) error {
 	if writes[q.verb] == nil {
 		return apierrors.NewMethodNotSupported(q.resource, q.verb)
 	}
@@ -48,7 +48,7 @@ func (c *Crowd) write(w http.ResponseWriter, r *http.Request, q *query, s *shelf
 }
 
 // change executes a write and returns the new state.
-func (c *Crowd) change(q *query, s *shelf, body []byte, mediaType string) (object, error) {
+func (c *Cluster) change(q *query, s *store, body []byte, mediaType string) (object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var present object
@@ -94,7 +94,7 @@ func read(r *http.Request) (body []byte, mediaType string, err error) {
 }
 
 // decode decodes an object of the shelf's kind in any supported format.
-func (s *shelf) decode(body []byte) (object, error) {
+func (s *store) decode(body []byte) (object, error) {
 	into, err := s.empty()
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *shelf) decode(body []byte) (object, error) {
 	return into, nil
 }
 
-func replace(q *query, s *shelf, present object, body []byte, _ string) (object, eventKind, error) {
+func replace(q *query, s *store, present object, body []byte, _ string) (object, eventKind, error) {
 	o, err := s.decode(body)
 	if err != nil || q.subresource != "status" {
 		return o, modified, err
@@ -123,7 +123,7 @@ func replace(q *query, s *shelf, present object, body []byte, _ string) (object,
 	return changed, modified, nil
 }
 
-func patch(q *query, s *shelf, present object, body []byte, mediaType string) (object, eventKind, error) {
+func patch(q *query, s *store, present object, body []byte, mediaType string) (object, eventKind, error) {
 	original, err := json.Marshal(present)
 	if err != nil {
 		return nil, "", err
@@ -135,7 +135,7 @@ func patch(q *query, s *shelf, present object, body []byte, mediaType string) (o
 	case types.MergePatchType:
 		patched, err = mergePatch(original, body)
 	default:
-		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("patch %s: only strategic merge and merge patches are known here, not %s", q.name, mediaType))
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("patch %s: only strategic merge and merge patches are supported, not %s", q.name, mediaType))
 	}
 	if err != nil {
 		return nil, "", apierrors.NewBadRequest("patch: " + err.Error())
@@ -177,7 +177,7 @@ func merged(to, from any) any {
 
 // remove starts the deletion of a pod, which then waits for its kubelet. All other objects, and
 // pods with a grace period of 0, are deleted at once.
-func remove(q *query, _ *shelf, present object, body []byte, _ string) (object, eventKind, error) {
+func remove(q *query, _ *store, present object, body []byte, _ string) (object, eventKind, error) {
 	var o metav1.DeleteOptions
 	if len(body) > 0 {
 		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &o); err != nil {
@@ -198,7 +198,7 @@ func remove(q *query, _ *shelf, present object, body []byte, _ string) (object, 
 	return gone, modified, nil
 }
 
-func create(q *query, s *shelf, present object, body []byte, mediaType string) (object, eventKind, error) {
+func create(q *query, s *store, present object, body []byte, mediaType string) (object, eventKind, error) {
 	switch {
 	case q.subresource == "eviction":
 		return remove(q, s, present, nil, mediaType)
@@ -221,7 +221,7 @@ func create(q *query, s *shelf, present object, body []byte, mediaType string) (
 }
 
 // echo accepts an event without storing it.
-func (c *Crowd) echo(w http.ResponseWriter, r *http.Request, f *format) error {
+func (c *Cluster) echo(w http.ResponseWriter, r *http.Request, f *format) error {
 	body, _, err := read(r)
 	if err != nil {
 		return err

@@ -36,24 +36,29 @@ func stream(c command) error {
 	return nil
 }
 
-// thrash reads a file repeatedly. If it is larger than the memory limit, every pass reclaims
-// the pages of the previous one.
+// thrash rewrites and reads a file repeatedly. If it is larger than the memory limit, every pass
+// reclaims the pages of the previous one. Reads alone make no stall on a fast disk: the reclaim of
+// clean pages is fast, and reads wait outside of it. Dirty pages are reclaimed only after they are
+// written, on any disk.
 func thrash(c command) error {
 	f, err := scratch(c.dir)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := write(f, c.size, newPace(0)); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
 	for end := time.Now().Add(c.duration); time.Now().Before(end); {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := write(f, c.size, newPace(0)); err != nil {
+			return err
+		}
 		if err := read(f, newPace(0)); err != nil {
 			return err
 		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
 	}
 	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
@@ -77,7 +82,7 @@ func write(f *os.File, size int64, clock pace) error {
 		if err != nil {
 			return fmt.Errorf("write %d bytes: %w", size, err)
 		}
-		clock.keep(done)
+		clock.wait(done)
 	}
 	return nil
 }
@@ -86,7 +91,7 @@ func read(f *os.File, clock pace) error {
 	for done := int64(0); ; {
 		n, err := f.ReadAt(block[:], done)
 		done += int64(n)
-		clock.keep(done)
+		clock.wait(done)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -5,7 +5,7 @@
 //
 // Duties and invariants:
 //
-//   - [RunIfAsked] is the first statement of main or TestMain. In a process without the variable
+//   - [RunIfSet] is the first statement of main or TestMain. In a process without the variable
 //     it does nothing.
 //   - Memory is mapped and touched page by page, without huge pages and outside of the garbage
 //     collector: the charged size is the requested size.
@@ -31,7 +31,7 @@
 //	                               grow a file in memory, hold, release it
 //	jvm SIZE [at SIZE/s] for TIME  start like a virtual machine with a heap of SIZE, run
 //	                               with its collections, and end
-//	thrash SIZE in DIR for TIME    read a file larger than the limit repeatedly
+//	thrash SIZE in DIR for TIME    rewrite and read a file larger than the limit repeatedly
 //	fork N                         N processes that wait, each forking half of its share
 //	crowd N                        the same, of processes of about 60 KiB each
 //	chain N                        a process that forks its successor and exits, N times

@@ -59,7 +59,7 @@ func random(c command) error {
 			return fmt.Errorf("a block of %d bytes at %d: %w", len(b), at, err)
 		}
 		done += int64(len(b))
-		clock.keep(done)
+		clock.wait(done)
 	}
 	if err := f.Sync(); err != nil { // dirty pages can not be dropped
 		return err
@@ -92,7 +92,7 @@ func unpack(c command) (err error) {
 			return err
 		}
 		done += size
-		clock.keep(done)
+		clock.wait(done)
 		if len(batch) == unpackBatch || done == c.size {
 			if err := force(batch); err != nil {
 				return err

@@ -25,13 +25,13 @@ func (p *process) jvm(c command) error {
 	if err != nil {
 		return err
 	}
-	held := int64(0)
+	grown := int64(0)
 	for end := part; err == nil && end < c.size; end += part {
-		touch(heap[held:end], evenPace(c.rate))
-		held = end - part/2
-		err = collect(heap[held:end])
+		touch(heap[grown:end], evenPace(c.rate))
+		grown = end - part/2
+		err = collect(heap[grown:end])
 	}
-	touch(heap[held:], evenPace(c.rate))
+	touch(heap[grown:], evenPace(c.rate))
 	p.deep(c.size)
 	for end := time.Now().Add(c.duration); err == nil && time.Now().Before(end); {
 		young := heap[heapBursts/2*part:]

@@ -14,12 +14,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	RunIfAsked()
+	RunIfSet()
 	os.Exit(m.Run())
 }
 
-// TestCrowd: a crowd has its number of small processes with every build configuration.
-func TestCrowd(t *testing.T) {
+// TestCrowd_StartsAllProcesses: a crowd has its number of small processes with every build configuration.
+func TestCrowd_StartsAllProcesses(t *testing.T) {
 	const processes = 40
 	d, err := New()
 	if err != nil {
@@ -69,7 +69,7 @@ func members(t *testing.T, group int) (n int) {
 	return n
 }
 
-func TestParse(t *testing.T) {
+func TestParse_ReadsCommands(t *testing.T) {
 	for line, want := range map[string]command{
 		"fill 1GiB":                              {verb: "fill", size: 1 << 30},
 		"fill 100MiB at 5MiB/s":                  {verb: "fill", size: 100 << 20, rate: 5 << 20},
@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestPace(t *testing.T) {
+func TestPace_LimitsRate(t *testing.T) {
 	for _, rate := range []int64{1, 5 << 20, 500 << 20, 10 << 30} {
 		p := newPace(rate)
 		if s := p.step(); s < page || s%page != 0 || s > page && s > rate/1000 {
@@ -123,30 +123,30 @@ func TestPace(t *testing.T) {
 		}
 	}
 	p := newPace(1 << 20)
-	p.keep(1 << 16)
+	p.wait(1 << 16)
 	if took := time.Since(p.begin); took < 62500*time.Microsecond {
 		t.Errorf("64KiB at 1MiB/s took %v, want at least 62.5ms", took)
 	}
 }
 
-func TestAnEvenPaceDoesNotHurry(t *testing.T) {
+func TestEvenPace_DoesNotCatchUp(t *testing.T) {
 	const rate, done = 1 << 20, 1 << 16 // 62.5 ms
 	p := evenPace(rate)
 	p.begin = p.begin.Add(-time.Second) // a stall
 	begin := time.Now()                 // before the pace is reset: this test can be interrupted, too
-	p.keep(done)
-	p.keep(2 * done)
+	p.wait(done)
+	p.wait(2 * done)
 	if took := time.Since(begin); took < 62500*time.Microsecond {
 		t.Errorf("64KiB at 1MiB/s took %v after a stall, want 62.5ms", took)
 	}
 	p = newPace(rate)
 	p.begin = p.begin.Add(-time.Second)
 	if left := p.left(done); left > 0 {
-		t.Errorf("a pace that is behind its deadlines would wait %v", left)
+		t.Errorf("a pace behind its deadlines waits %v, want no wait", left)
 	}
 }
 
-func TestRunAnswersEveryCommand(t *testing.T) {
+func TestRun_AnswersEveryCommand(t *testing.T) {
 	var out strings.Builder
 	script := "fill 1MiB; dip 1MiB for 1ms; release"
 	if code := run(script, strings.NewReader("cache 1MiB in /tmp drop\nnonsense\nspin for 1ms\n"), &out); code != 0 {
@@ -164,21 +164,21 @@ func TestRunAnswersEveryCommand(t *testing.T) {
 	}
 }
 
-func TestFilesAreRemoved(t *testing.T) {
+func TestCommands_RemoveFiles(t *testing.T) {
 	for name, does := range map[string]func(command) error{"random": random, "unpack": unpack, "cache": stream} {
 		dir := t.TempDir()
 		if err := does(command{size: 40<<20 + 5, dir: dir, duration: 20 * time.Millisecond}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%s left %v, %v", name, left, err)
+			t.Errorf("%s did not remove %v, %v", name, left, err)
 		}
 	}
 }
 
-// TestMemoryIsGivenBack checks that every course of memory stays within its size and rate, and
+// TestCommands_ReleaseMemory checks that every course of memory stays within its size and rate, and
 // ends without any memory.
-func TestMemoryIsGivenBack(t *testing.T) {
+func TestCommands_ReleaseMemory(t *testing.T) {
 	const size, rate = 32 << 20, 256 << 20
 	for name, does := range map[string]func(*process, command) error{"dip": (*process).dip, "tmpfs": (*process).tmpfs, "jvm": (*process).jvm} {
 		var out strings.Builder
@@ -191,13 +191,13 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			t.Errorf("%s took %v, want at least %v at %d bytes/s and 30ms", name, took, 125*time.Millisecond, rate)
 		}
 		if want := fmt.Sprintf("deep %d\n", size+1); out.String() != want {
-			t.Errorf("%s says %q, want %q", name, out.String(), want)
+			t.Errorf("%s printed %q, want %q", name, out.String(), want)
 		}
 		if len(p.regions) > 0 {
-			t.Errorf("%s still holds %d regions", name, len(p.regions))
+			t.Errorf("%s has %d regions after its end, want none", name, len(p.regions))
 		}
 	}
 	if err := (&process{}).jvm(command{size: 4096}); err == nil {
-		t.Error("a heap of one page was not refused")
+		t.Error("a heap of one page was accepted")
 	}
 }

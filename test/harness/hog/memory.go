@@ -35,8 +35,8 @@ func (p pace) step() int64 {
 	return max(p.rate/1000/page*page, page)
 }
 
-// keep waits until done bytes are due.
-func (p *pace) keep(done int64) {
+// wait waits until done bytes are due.
+func (p *pace) wait(done int64) {
 	if p.rate == 0 {
 		return
 	}
@@ -90,7 +90,7 @@ func touch(m []byte, clock pace) {
 		for ; done < end; done += page {
 			m[done] = 1
 		}
-		clock.keep(min(done, size))
+		clock.wait(min(done, size))
 	}
 }
 

@@ -77,7 +77,7 @@ func parse(line string) (command, error) {
 	}
 	for _, word := range form.required {
 		if !slices.Contains(seen, word) {
-			return c, fmt.Errorf("%s: say %q", c.verb, word)
+			return c, fmt.Errorf("%s: %q is missing", c.verb, word)
 		}
 	}
 	return c, nil

@@ -15,10 +15,10 @@ import (
 // before standard input is read.
 const Variable = "PLIMSOLL_HOG"
 
-// RunIfAsked turns the process into a hog, and never returns, if [Variable] is set.
-func RunIfAsked() {
-	script, asked := os.LookupEnv(Variable)
-	if !asked {
+// RunIfSet turns the process into a hog, and never returns, if [Variable] is set.
+func RunIfSet() {
+	script, set := os.LookupEnv(Variable)
+	if !set {
 		return
 	}
 	os.Exit(run(script, os.Stdin, os.Stdout))
@@ -37,17 +37,17 @@ func run(script string, in io.Reader, out io.Writer) int {
 	signal.Ignore(syscall.SIGCHLD) // its children leave no zombies
 	fmt.Fprintf(out, "ready pid=%d\n", os.Getpid())
 	for line := range strings.SplitSeq(script, ";") {
-		p.obey(line)
+		p.execute(line)
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		p.obey(lines.Text())
+		p.execute(lines.Text())
 	}
 	return 0
 }
 
-// obey executes one command and replies "done COMMAND in TIME" or "failed COMMAND: why".
-func (p *process) obey(line string) {
+// execute executes one command and replies "done COMMAND in TIME" or "failed COMMAND: why".
+func (p *process) execute(line string) {
 	line = strings.TrimSpace(line)
 	if line == "" {
 		return

@@ -30,10 +30,10 @@ type Farm struct {
 	renew          time.Duration
 	agentNamespace string
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	lives  sync.WaitGroup
-	pods   cache.Indexer // by node
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	pods    cache.Indexer // by node
 
 	mu    sync.Mutex
 	nodes map[string]*Node
@@ -63,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Farm, error) {
 		return nil, fmt.Errorf("start a farm: %w", err)
 	}
 	watching.StartWithContext(ctx)
-	f.lives.Go(func() { <-ctx.Done(); watching.Shutdown() })
+	f.running.Go(func() { <-ctx.Done(); watching.Shutdown() })
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
 		return nil, fmt.Errorf("start a farm: %w", ctx.Err())
 	}
@@ -81,7 +81,7 @@ func seen[T any](see func(T)) cache.ResourceEventHandler {
 // Close stops all nodes. Their objects stay.
 func (f *Farm) Close() {
 	f.cancel()
-	f.lives.Wait()
+	f.running.Wait()
 }
 
 // node returns a node of the farm by name, or nil if there is none.
@@ -93,7 +93,7 @@ func (f *Farm) node(name string) *Node {
 
 // Add creates a ready live node. Returns the error of the API server if it rejects a request.
 func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (*Node, error) {
-	n := &Node{Name: name, farm: f, lives: [voices]bool{kubelet: true}}
+	n := &Node{Name: name, farm: f, alive: [senders]bool{kubelet: true}}
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	made, err := f.client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (
 	f.mu.Lock()
 	f.nodes[name] = n
 	f.mu.Unlock()
-	f.lives.Go(n.live)
+	f.running.Go(n.live)
 	return n, nil
 }
 
@@ -119,13 +119,13 @@ func (f *Farm) Clear(ctx context.Context) error {
 	f.mu.Unlock()
 	var errs []error
 	for _, n := range nodes {
-		errs = append(errs, n.leave(ctx))
+		errs = append(errs, n.remove(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// leave removes the node, its leases and its pods.
-func (n *Node) leave(ctx context.Context) error {
+// remove removes the node, its leases and its pods.
+func (n *Node) remove(ctx context.Context) error {
 	n.Stop()
 	f := n.farm
 	err := gone(f.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}))

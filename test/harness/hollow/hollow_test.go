@@ -17,16 +17,16 @@ import (
 
 const renew = 200 * time.Millisecond
 
-// yard is a farm, and the record of it.
-type yard struct {
+// env is a farm with a recorder.
+type env struct {
 	*testing.T
 	ctx  context.Context
 	api  kubernetes.Interface
 	farm *hollow.Farm
-	book *recorder.Book
+	rec  *recorder.Recorder
 }
 
-func TestNodesLiveAsTold(t *testing.T) {
+func TestFarm_SimulatesNodes(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -34,7 +34,7 @@ func TestNodesLiveAsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := recorder.Keep(t.Context(), api, nil)
+	rec, err := recorder.Start(t.Context(), api, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func TestNodesLiveAsTold(t *testing.T) {
 	if err := c.Namespace(ctx, "plimsoll-system"); err != nil {
 		t.Fatal(err)
 	}
-	y := &yard{t, ctx, api, farm, book}
-	y.livesAndDies()
+	y := &env{t, ctx, api, farm, rec}
+	y.podsEnd()
 	y.reports()
 	y.leases()
 	if err := farm.Clear(ctx); err != nil {
@@ -54,15 +54,15 @@ func TestNodesLiveAsTold(t *testing.T) {
 	}
 	nodes, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil || len(nodes.Items) > 0 {
-		t.Errorf("after all were cleared: %v, %v", nodes.Items, err)
+		t.Errorf("nodes after Clear: %v, %v", nodes.Items, err)
 	}
 	farm.Close()
-	if err := book.Close(); err != nil {
+	if err := rec.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func (y *yard) add(name string) *hollow.Node {
+func (y *env) add(name string) *hollow.Node {
 	y.Helper()
 	n, err := y.farm.Add(y.ctx, name, nil)
 	if err != nil {
@@ -71,42 +71,42 @@ func (y *yard) add(name string) *hollow.Node {
 	return n
 }
 
-func (y *yard) must(err error) {
+func (y *env) must(err error) {
 	y.Helper()
 	if err != nil {
 		y.Fatal(err)
 	}
 }
 
-func (y *yard) until(what string, so func() bool) {
+func (y *env) until(what string, so func() bool) {
 	y.Helper()
-	if err := y.book.Until(y.ctx, so); err != nil {
+	if err := y.rec.Until(y.ctx, so); err != nil {
 		y.Fatalf("%s: %v", what, err)
 	}
 }
 
 // runAndDelete runs a pod and deletes it as a client does.
-func (y *yard) runAndDelete(n *hollow.Node, name string) types.UID {
+func (y *env) runAndDelete(n *hollow.Node, name string) types.UID {
 	y.Helper()
 	pod, err := n.Run(y.ctx, hollow.Pod(name, 7))
 	y.must(err)
 	y.until("the pod is ready", func() bool {
-		return y.book.Pod(pod.UID).Condition(corev1.PodReady).Status == corev1.ConditionTrue
+		return y.rec.Pod(pod.UID).Condition(corev1.PodReady).Status == corev1.ConditionTrue
 	})
 	y.must(y.api.CoreV1().Pods(pod.Namespace).Delete(y.ctx, pod.Name, metav1.DeleteOptions{}))
-	y.until("the pod is leaving", func() bool { return y.book.Pod(pod.UID).Leaving() })
+	y.until("the pod is deleted", func() bool { return y.rec.Pod(pod.UID).Leaving() })
 	return pod.UID
 }
 
-// livesAndDies: pods end while their node is alive; a silent node sends nothing.
-func (y *yard) livesAndDies() {
+// podsEnd: pods end while their node is alive; a silent node sends nothing.
+func (y *env) podsEnd() {
 	n := y.add("a")
 	uid := y.runAndDelete(n, "first")
-	y.until("the kubelet ends the pod", func() bool { return y.book.Pod(uid).Gone })
+	y.until("the kubelet ends the pod", func() bool { return y.rec.Pod(uid).Gone })
 
 	last, before := n.Stop(), y.renewed("kube-node-lease", "a")
 	if before.Before(last.Sent.Truncate(time.Microsecond)) || before.After(last.Done) {
-		y.Errorf("the lease was renewed at %v, the last sign of life at %v", before, last)
+		y.Errorf("the lease was renewed at %v, the last heartbeat at %v", before, last)
 	}
 	uid = y.runAndDelete(n, "second")
 	wait := time.After(5 * renew)
@@ -114,21 +114,21 @@ func (y *yard) livesAndDies() {
 	if after := y.renewed("kube-node-lease", "a"); !after.Equal(before) || len(n.Beats()) == 0 {
 		y.Errorf("the lease of a silent node was renewed at %v and %v", before, after)
 	}
-	if p := y.book.Pod(uid); p.Gone || !p.Leaving() {
+	if p := y.rec.Pod(uid); p.Gone || !p.Leaving() {
 		y.Errorf("on a silent node the pod is %+v", p)
 	}
 	y.must(n.Resume(y.ctx))
-	y.until("the kubelet ends the pod", func() bool { return y.book.Pod(uid).Gone })
+	y.until("the kubelet ends the pod", func() bool { return y.rec.Pod(uid).Gone })
 	if !y.renewed("kube-node-lease", "a").After(before) {
-		y.Error("a node that is back does not renew its lease")
+		y.Error("a resumed node did not renew its lease")
 	}
 }
 
 // reports: Ready is the node's own status, even after writes of other clients.
-func (y *yard) reports() {
+func (y *env) reports() {
 	n := y.add("b")
 	ready := func(want corev1.ConditionStatus) func() bool {
-		return func() bool { return y.book.Node("b").Is(corev1.NodeReady) == want }
+		return func() bool { return y.rec.Node("b").Is(corev1.NodeReady) == want }
 	}
 	y.until("the node is ready", ready(corev1.ConditionTrue))
 	y.must(n.Report(y.ctx, corev1.ConditionFalse))
@@ -136,41 +136,41 @@ func (y *yard) reports() {
 	patch := []byte(`{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`)
 	_, err := y.api.CoreV1().Nodes().Patch(y.ctx, "b", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	y.must(err)
-	y.until("somebody takes it for dead", ready(corev1.ConditionUnknown))
+	y.until("another client marks the node Unknown", ready(corev1.ConditionUnknown))
 	y.until("the node reports again", ready(corev1.ConditionFalse))
 }
 
 // leases: clocks can be wrong, and agents have leases of their own.
-func (y *yard) leases() {
+func (y *env) leases() {
 	n := y.add("c")
 	n.Assist(true)
 	n.Skew(-time.Hour)
 	y.must(n.Resume(y.ctx))
 	if ago := time.Since(y.renewed("kube-node-lease", "c")); ago < 55*time.Minute {
-		y.Errorf("a clock that is an hour late renewed %v ago", ago)
+		y.Errorf("renewal by a clock one hour late: %v ago", ago)
 	}
 	count := len(n.Beats())
 	y.must(n.Report(y.ctx, corev1.ConditionTrue))
 	if beats := n.Beats(); len(beats) <= count || time.Since(beats[len(beats)-1].Done) > time.Minute {
-		y.Errorf("signs of life: %v", beats)
+		y.Errorf("heartbeats: %v", beats)
 	}
 	n.StopKubelet()
 	tick := time.NewTicker(renew)
 	defer tick.Stop()
 	for seen := map[time.Time]bool{}; len(seen) < 3; <-tick.C { // the agent continues to renew
 		if y.ctx.Err() != nil {
-			y.Fatal("the agent renews no more")
+			y.Fatal("the agent stopped its renewals")
 		}
 		if at := y.renewed("plimsoll-system", "c"); !at.IsZero() {
 			seen[at] = true
 		}
 	}
 	if n.Living() {
-		y.Error("the kubelet lives")
+		y.Error("the kubelet is alive after StopKubelet")
 	}
 }
 
-func (y *yard) renewed(namespace, name string) time.Time {
+func (y *env) renewed(namespace, name string) time.Time {
 	y.Helper()
 	leases, err := y.api.CoordinationV1().Leases(namespace).List(y.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	y.must(err)

@@ -28,12 +28,12 @@ func (n *Node) assist(ctx context.Context) error {
 	return n.renew(ctx, agent, n.farm.agentNamespace)
 }
 
-func (n *Node) renew(ctx context.Context, who voice, namespace string) error {
+func (n *Node) renew(ctx context.Context, from sender, namespace string) error {
 	n.renewing.Lock()
 	defer n.renewing.Unlock()
 	leases := n.farm.client.CoordinationV1().Leases(namespace)
 	n.mu.Lock()
-	lease := n.leases[who].DeepCopy()
+	lease := n.leases[from].DeepCopy()
 	n.mu.Unlock()
 	now, seconds := metav1.NewMicroTime(n.clock()), int32(40)
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &n.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
@@ -50,10 +50,10 @@ func (n *Node) renew(ctx context.Context, who voice, namespace string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {
-		n.leases[who] = nil // its state in the API server is unknown
+		n.leases[from] = nil // its state in the API server is unknown
 		return fmt.Errorf("renew lease %s/%s: %w", namespace, n.Name, err)
 	}
-	n.leases[who] = lease
+	n.leases[from] = lease
 	return nil
 }
 
@@ -73,10 +73,10 @@ func (n *Node) read(object *corev1.Node) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = ""
+	n.reported = ""
 	for _, c := range object.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			n.told = c.Status
+			n.reported = c.Status
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (n *Node) read(object *corev1.Node) {
 // correct reports the node's status again after another client has overwritten it.
 func (n *Node) correct(ctx context.Context) error {
 	n.mu.Lock()
-	wrong := n.told != n.ready
+	wrong := n.reported != n.ready
 	n.mu.Unlock()
 	if !wrong {
 		return nil
@@ -99,7 +99,7 @@ func (n *Node) post(ctx context.Context) error {
 	ready, turned := n.ready, n.turned
 	n.mu.Unlock()
 	conditions := []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: ready, Reason: "Hollow", Message: "says the test",
+		Type: corev1.NodeReady, Status: ready, Reason: "Hollow", Message: "set by the test",
 		LastHeartbeatTime: now, LastTransitionTime: turned,
 	}}
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {

@@ -22,25 +22,25 @@ type Node struct {
 	// speaking is locked for reading during a request of the node. The write lock excludes
 	// later requests of a silenced sender.
 	speaking sync.RWMutex
-	lives    [voices]bool
+	alive    [senders]bool
 
 	renewing sync.Mutex // serializes renewals
 	mu       sync.Mutex
 	beats    []Beat
 	ready    corev1.ConditionStatus // of the node
-	told     corev1.ConditionStatus // in the API server
+	reported corev1.ConditionStatus // in the API server
 	turned   metav1.Time            // last change of ready
 	skew     time.Duration
-	leases   [voices]*coordinationv1.Lease // as last written
+	leases   [senders]*coordinationv1.Lease // as last written
 }
 
-// voice is a sender of requests for a node.
-type voice int
+// sender is a sender of requests for a node.
+type sender int
 
 const (
-	kubelet voice = iota
+	kubelet sender = iota
 	agent
-	voices
+	senders
 )
 
 // Beat is a heartbeat that reached the API server between the two times.
@@ -63,10 +63,10 @@ func (n *Node) live() {
 }
 
 // as executes do if the sender is alive.
-func (n *Node) as(who voice, do func(context.Context) error) error {
+func (n *Node) as(from sender, do func(context.Context) error) error {
 	n.speaking.RLock()
 	defer n.speaking.RUnlock()
-	if !n.lives[who] {
+	if !n.alive[from] {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(n.farm.ctx, patience)
@@ -74,10 +74,10 @@ func (n *Node) as(who voice, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-func (n *Node) set(who voice, lives bool) {
+func (n *Node) set(from sender, alive bool) {
 	n.speaking.Lock()
 	defer n.speaking.Unlock()
-	n.lives[who] = lives
+	n.alive[from] = alive
 }
 
 // Stop silences the node and its agent at once and returns its last heartbeat.
@@ -113,11 +113,11 @@ func (n *Node) Resume(ctx context.Context) error {
 func (n *Node) Living() bool {
 	n.speaking.RLock()
 	defer n.speaking.RUnlock()
-	return n.lives[kubelet]
+	return n.alive[kubelet]
 }
 
 // Assist starts or stops the node's agent.
-func (n *Node) Assist(lives bool) { n.set(agent, lives) }
+func (n *Node) Assist(alive bool) { n.set(agent, alive) }
 
 // Skew sets the error of the node's clock.
 func (n *Node) Skew(by time.Duration) {

@@ -78,7 +78,7 @@ func (n *Node) end(p *corev1.Pod) {
 	if n == nil || p.DeletionTimestamp == nil {
 		return
 	}
-	n.farm.lives.Go(func() {
+	n.farm.running.Go(func() {
 		_ = n.as(kubelet, func(ctx context.Context) error { return n.farm.remove(ctx, p) }) // Resume retries
 	})
 }

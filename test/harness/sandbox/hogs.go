@@ -15,7 +15,7 @@ type Hog struct {
 }
 
 // StartHog starts a hog in a container and waits until it runs. The binary's main or TestMain
-// must call [hog.RunIfAsked]. The caller closes the driver or the node. Returns [hog.ErrEnded]
+// must call [hog.RunIfSet]. The caller closes the driver or the node. Returns [hog.ErrEnded]
 // if the hog exits before it is ready.
 func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, error) {
 	d, err := hog.New()
@@ -29,7 +29,7 @@ func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, er
 	}
 	if err := d.Ready(ctx); err != nil {
 		_ = d.Close()
-		return nil, fmt.Errorf("wait for the hog in pod %s: %w: does main or TestMain call hog.RunIfAsked?", p.UID, err)
+		return nil, fmt.Errorf("wait for the hog in pod %s: %w: does main or TestMain call hog.RunIfSet?", p.UID, err)
 	}
 	return &Hog{Driver: d, Process: started}, nil
 }

@@ -12,7 +12,7 @@ import (
 // process that creates something, names it in its first line of output, and waits for its end:
 // tests check the leftovers. Maker returns the process and the line. At the latest the end of
 // the test kills the process. Its standard error goes to stderr; nil discards it.
-func Maker(t TB, variable string, stderr io.Writer) (cmd *exec.Cmd, said string) {
+func Maker(t TB, variable string, stderr io.Writer) (cmd *exec.Cmd, line string) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), variable)
@@ -25,9 +25,9 @@ func Maker(t TB, variable string, stderr io.Writer) (cmd *exec.Cmd, said string)
 		t.Fatalf("start this binary as a maker: %v", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	said, err = bufio.NewReader(out).ReadString('\n')
+	line, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the maker says %q, %v", said, err)
+		t.Fatalf("output of the maker: %q, %v", line, err)
 	}
-	return cmd, strings.TrimSpace(said)
+	return cmd, strings.TrimSpace(line)
 }

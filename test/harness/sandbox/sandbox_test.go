@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	switch os.Getenv(makerVariable) {
 	case "":
 	case "where":
@@ -60,8 +60,8 @@ func makeNode() {
 	select {}
 }
 
-// TestNothingOutlivesItsMaker: the owner cleans up on a signal, and a sweep does after SIGKILL.
-func TestNothingOutlivesItsMaker(t *testing.T) {
+// TestCleanup_AfterSignalOrSweep: the owner cleans up on a signal, and a sweep does after SIGKILL.
+func TestCleanup_AfterSignalOrSweep(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]syscall.Signal{
 		"interrupt": syscall.SIGINT, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP, "panic": 0, "kill": syscall.SIGKILL,
@@ -69,7 +69,7 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cmd, path := Maker(t, makerVariable+"="+how, nil)
 			if !strings.HasPrefix(path, "/plimsoll-maker.") {
-				t.Fatalf("the maker says %q", path)
+				t.Fatalf("the maker printed %q", path)
 			}
 			if sig != 0 {
 				if err := cmd.Process.Signal(sig); err != nil {
@@ -83,10 +83,10 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 				}
 			}
 			if left, _ := filepath.Glob(mountRoot + "/*" + path); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 			if left, _ := filepath.Glob(mountRoot + path); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func testNode(t *testing.T, limit int64, options ...Option) *Node {
 		}
 		for _, dir := range n.dirs() {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is still there: %v", dir, err)
+				t.Errorf("%s was not removed: %v", dir, err)
 			}
 		}
 	})
@@ -131,7 +131,7 @@ func testHog(t *testing.T, p *Pod) *Hog {
 	return h
 }
 
-func TestProcessIsInsideBeforeItRuns(t *testing.T) {
+func TestStart_JoinsCgroupBeforeExec(t *testing.T) {
 	n := testNode(t, 64<<20)
 	p := testPod(t, n, "1")
 	out := filepath.Join(t.TempDir(), "out")
@@ -163,7 +163,7 @@ func TestProcessIsInsideBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestHogIsCharged(t *testing.T) {
+func TestHog_IsChargedToItsPod(t *testing.T) {
 	n := testNode(t, 256<<20)
 	p := testPod(t, n, "1")
 	h := testHog(t, p)
@@ -176,7 +176,7 @@ func TestHogIsCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took < 499*time.Millisecond { // longer on a busy machine
-		t.Errorf("100MiB at 200MiB/s took %v, want 0.5s at least", took)
+		t.Errorf("100MiB at 200MiB/s took %v, want at least 0.5s", took)
 	}
 	after, err := p.Usage()
 	if err != nil {
@@ -193,7 +193,7 @@ func TestHogIsCharged(t *testing.T) {
 	}
 }
 
-func TestOOMKillsAreCounted(t *testing.T) {
+func TestOOMKills_CountsKills(t *testing.T) {
 	n := testNode(t, 64<<20)
 	if kills, err := n.OOMKills(); err != nil || kills != 0 {
 		t.Fatalf("a fresh node has %d OOM kills, %v", kills, err)
@@ -208,7 +208,7 @@ func TestOOMKillsAreCounted(t *testing.T) {
 	}
 }
 
-func TestPodLimit(t *testing.T) {
+func TestLimitMemory_BoundsPageCache(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(t.TempDir(), &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
 		t.Skipf("the temporary directory is in memory (%v): its pages can not be reclaimed", err)
@@ -227,8 +227,8 @@ func TestPodLimit(t *testing.T) {
 	}
 }
 
-// TestWorkingSet counts a file in memory as memory, not as page cache.
-func TestWorkingSet(t *testing.T) {
+// TestWorkingSet_CountsTmpfs counts a file in memory as memory, not as page cache.
+func TestWorkingSet_CountsTmpfs(t *testing.T) {
 	n := testNode(t, 256<<20)
 	p := testPod(t, n, "1")
 	h := testHog(t, p)
@@ -243,9 +243,9 @@ func TestWorkingSet(t *testing.T) {
 	if err := h.AwaitDeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	held, err := n.WorkingSet()
-	if grew := held - before; err != nil || grew < 60<<20 || grew > 72<<20 {
-		t.Errorf("a file of 64 MiB in memory adds %d bytes, %v", grew, err)
+	full, err := n.WorkingSet()
+	if grew := full - before; err != nil || grew < 60<<20 || grew > 72<<20 {
+		t.Errorf("a file of 64 MiB in memory added %d bytes, %v", grew, err)
 	}
 	if cache, err := p.PageCache("main"); err != nil || cache > 8<<20 {
 		t.Errorf("%d bytes of page cache, %v", cache, err)
@@ -255,11 +255,11 @@ func TestWorkingSet(t *testing.T) {
 	}
 	after, err := n.WorkingSet()
 	if err != nil || after-before > 8<<20 {
-		t.Errorf("%d bytes are left of it, %v", after-before, err)
+		t.Errorf("the working set is %d bytes larger than before, %v", after-before, err)
 	}
 }
 
-func TestCloseEndsWhatIsInside(t *testing.T) {
+func TestClose_EndsAllProcesses(t *testing.T) {
 	for name, order := range map[string]string{
 		"waiting":   "threads 20",
 		"deaf":      "term ignore",
@@ -284,7 +284,7 @@ func TestCloseEndsWhatIsInside(t *testing.T) {
 	}
 }
 
-func TestCloseThawsFrozen(t *testing.T) {
+func TestClose_ThawsFrozenPods(t *testing.T) {
 	n := testNode(t, 64<<20)
 	p := testPod(t, n, "1")
 	h := testHog(t, p)
@@ -297,21 +297,21 @@ func TestCloseThawsFrozen(t *testing.T) {
 	<-h.Process.Done() // a frozen process never exits
 }
 
-func TestClosedNodeStartsNothing(t *testing.T) {
+func TestStart_RefusedAfterClose(t *testing.T) {
 	n := testNode(t, 64<<20)
 	p := testPod(t, n, "1")
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Start(p, "main", hog.Command("hold")); err == nil {
-		t.Error("a closed node started a process")
+		t.Error("Start on a closed node returned no error")
 	}
 	if _, err := n.AddPod("2", Guaranteed); err == nil {
-		t.Error("a closed node took a pod")
+		t.Error("AddPod on a closed node returned no error")
 	}
 }
 
-func TestNewNodeRefuses(t *testing.T) {
+func TestNewNode_RefusesInvalidOptions(t *testing.T) {
 	Need(t)
 	for _, limit := range []int64{-1, 0, 1<<20 - 1, MaxLimit + 1} {
 		if n, err := NewNode("self", limit); err == nil {
@@ -327,7 +327,7 @@ func TestNewNodeRefuses(t *testing.T) {
 	}
 }
 
-func TestPodDir(t *testing.T) {
+func TestPodDir_FollowsCgroupDriver(t *testing.T) {
 	cgroupfs, systemd := &Node{}, &Node{systemd: true}
 	for _, c := range []struct {
 		n    *Node
@@ -345,7 +345,7 @@ func TestPodDir(t *testing.T) {
 	}
 }
 
-func TestSweep(t *testing.T) {
+func TestSweep_RemovesCgroupsOfDeadProcesses(t *testing.T) {
 	Need(t)
 	l, err := detect()
 	if err != nil {
@@ -392,22 +392,22 @@ func (r *recorder) Logf(string, ...any)   {}
 func (r *recorder) Skipf(string, ...any)  { r.how = append(r.how, "skip") }
 func (r *recorder) Fatalf(string, ...any) { r.how = append(r.how, "fail") }
 
-func TestNeedFailsInCI(t *testing.T) {
+func TestNeed_FailsInCI(t *testing.T) {
 	missing := Missing() != nil
 	for ci, want := range map[string]string{"true": "fail", "": "skip"} {
 		t.Setenv("CI", ci)
 		r := &recorder{}
 		Need(r)
 		if slices.Contains(r.how, want) != missing {
-			t.Errorf("CI=%q: %v while missing is %v", ci, r.how, missing)
+			t.Errorf("CI=%q: got %v with missing %v", ci, r.how, missing)
 		}
-		if r = (&recorder{}); Demand(r, "nothing can be done", errors.New("no world")) || !slices.Equal(r.how, []string{want}) {
-			t.Errorf("CI=%q: %v while something is missing", ci, r.how)
+		if r = (&recorder{}); Demand(r, "nothing can be done", errors.New("no environment")) || !slices.Equal(r.how, []string{want}) {
+			t.Errorf("CI=%q: got %v with a missing prerequisite", ci, r.how)
 		}
 	}
 }
 
-func TestWarm(t *testing.T) {
+func TestWarm_TouchesMemory(t *testing.T) {
 	Need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

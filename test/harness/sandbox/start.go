@@ -54,7 +54,7 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	start := n.startHeld
+	start := n.startStopped
 	if n.layout.version == 2 {
 		start = n.startInside
 	}
@@ -79,9 +79,9 @@ func (n *Node) startInside(below string, cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// startHeld runs on one thread: the kernel accepts requests about a traced process only from
+// startStopped runs on one thread: the kernel accepts requests about a traced process only from
 // the tracing thread.
-func (n *Node) startHeld(below string, cmd *exec.Cmd) error {
+func (n *Node) startStopped(below string, cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true

@@ -17,7 +17,7 @@ import (
 
 const often = "--monitoring-period=100ms"
 
-func TestADryRunTouchesNothing(t *testing.T) {
+func TestDryRun_KillsNothing(t *testing.T) {
 	n := node(t, "dry")
 	h := addHog(t, n, "hog", "", "fill 430MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--dry-run", often)
@@ -28,25 +28,25 @@ func TestADryRunTouchesNothing(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-func TestASoftEvictionLetsThePodEnd(t *testing.T) {
+func TestSoftEvict_LetsPodTerminate(t *testing.T) {
 	n := node(t, "soft")
 	h := addHog(t, n, "hog", "{terminationGracePeriodSeconds: 20, containers: [{name: app, image: hog}]}", "fill 350MiB")
 	a := start(t, n, "--eviction-hard=", "--eviction-soft=memory.available<200Mi",
 		"--eviction-soft-grace-period=memory.available=300ms", "--eviction-max-pod-grace-period=10", often)
 	if d := await(t, a, agent.SoftEvicting, agent.Evicted); d.Decision != agent.SoftEvicting || *d.Grace != 10 {
-		t.Errorf("a soft eviction is polite, and capped: %+v", d)
+		t.Errorf("decision %+v, want a soft eviction with a grace period of 10 s", d)
 	}
 	if d := await(t, a, agent.Terminated); len(d.Failed) > 0 || d.ProcessesRemain {
-		t.Errorf("its end: %+v", d)
+		t.Errorf("end of the soft eviction: %+v", d)
 	}
 	<-h.Process.Done()
 	if status, ok := h.Process.State().Sys().(syscall.WaitStatus); !ok || status.Signal() == syscall.SIGKILL {
-		t.Errorf("the pod was killed (%v), though it ends at SIGTERM", h.Process.State())
+		t.Errorf("the pod was killed (%v), want its end at SIGTERM", h.Process.State())
 	}
 	await(t, a, agent.ReclaimDone)
 }
 
-func TestAHardThresholdDoesNotWaitForASoftEviction(t *testing.T) {
+func TestSoftEvict_EscalatesAtHardThreshold(t *testing.T) {
 	n := node(t, "hurry")
 	stubborn := addHog(t, n, "stubborn", "{terminationGracePeriodSeconds: 600, containers: [{name: app, image: hog}]}", "term ignore")
 	if _, err := stubborn.Do(t.Context(), "fill 250MiB"); err != nil {
@@ -70,7 +70,7 @@ func TestAHardThresholdDoesNotWaitForASoftEviction(t *testing.T) {
 	quiet(t, n, a, other)
 }
 
-func TestAForkBombIsEvictedForPIDs(t *testing.T) {
+func TestEvict_ForkBombForPIDs(t *testing.T) {
 	sandbox.Need(t)
 	n, err := trial.NewNode("pids", 512*mib, sandbox.PidsMax(300))
 	if err != nil {
@@ -117,7 +117,7 @@ func saved(t *testing.T, n *trial.Node) (s eviction.Saved) {
 	}
 }
 
-func TestAGracePeriodSurvivesACrash(t *testing.T) {
+func TestGracePeriod_SurvivesCrash(t *testing.T) {
 	n := node(t, "crash")
 	addHog(t, n, "hog", "", "fill 350MiB")
 	soft := []string{"--eviction-hard=", "--eviction-soft=memory.available<200Mi",
@@ -135,17 +135,17 @@ func TestAGracePeriodSurvivesACrash(t *testing.T) {
 	d := await(t, second, agent.Pending)
 	after := saved(t, n)
 	if got, want := after.Thresholds[0].FirstObserved, before.Thresholds[0].FirstObserved; !got.Equal(want) {
-		t.Errorf("the grace period began at %s, after the crash at %s", want, got)
+		t.Errorf("start of the grace period: %s before the crash, %s after it", want, got)
 	}
 	if len(d.Conditions) != 1 {
-		t.Errorf("the condition was forgotten: %+v", d)
+		t.Errorf("the condition was lost by the crash: %+v", d)
 	}
 }
 
-func TestANewPodIsKnownAtOnce(t *testing.T) {
+func TestEvict_FindsNewPod(t *testing.T) {
 	n := node(t, "newborn")
 	old := addHog(t, n, "old", trial.Requesting("100Mi"), "fill 60MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
 	newborn := addHog(t, n, "newborn", "", "fill 100MiB at 400MiB/s")
 	if err := newborn.Send("fill 1GiB at 400MiB/s"); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestANewPodIsKnownAtOnce(t *testing.T) {
 	quiet(t, n, a, old)
 }
 
-func TestABrokenManifestAndADamagedStateFileAreNamed(t *testing.T) {
+func TestAgent_ReportsBrokenManifestAndStateFile(t *testing.T) {
 	n := node(t, "broken")
 	addHog(t, n, "hog", "", "fill 430MiB")
 	if err := os.WriteFile(filepath.Join(n.Manifests(), "bad.yaml"), []byte("kind: Pod\nmetadata: {name: bad}\n"), 0o600); err != nil {

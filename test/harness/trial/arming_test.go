@@ -31,25 +31,25 @@ func arm(t *testing.T, n *trial.Node) {
 	}
 }
 
-// tell sends a signal to the agent.
-func tell(t *testing.T, a *trial.Agent, s syscall.Signal) {
+// signal sends a signal to the agent.
+func signal(t *testing.T, a *trial.Agent, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(a.PID, s); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestAFileIsHeededByTheNextCheck: a periodic check that begins after the file was created or
+// TestDisarmFile_TakesEffectAtNextCheck: a periodic check that begins after the file was created or
 // removed uses the new state, even before the notification of the change.
-func TestAFileIsHeededByTheNextCheck(t *testing.T) {
-	n := node(t, "heeded")
+func TestDisarmFile_TakesEffectAtNextCheck(t *testing.T) {
+	n := node(t, "effect")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
-	heeded := func(change func(*testing.T, *trial.Node), verb agent.Verb) {
+	takesEffect := func(change func(*testing.T, *trial.Node), verb agent.Verb) {
 		await(t, a, agent.Nothing) // with -v=2 each check is in the log
-		tell(t, a, syscall.SIGSTOP)
+		signal(t, a, syscall.SIGSTOP)
 		change(t, n)
 		since := time.Now()
-		tell(t, a, syscall.SIGCONT) // with a check overdue
+		signal(t, a, syscall.SIGCONT) // with a check overdue
 		for d := await(t, a, verb, agent.Nothing); d.Decision != verb; d = await(t, a, verb, agent.Nothing) {
 			if d.Time.After(since) {
 				t.Errorf("a check %s after the change precedes %q", d.Time.Sub(since), verb)
@@ -57,34 +57,34 @@ func TestAFileIsHeededByTheNextCheck(t *testing.T) {
 		}
 	}
 	for range 20 {
-		heeded(disarm, agent.Disarmed)
-		heeded(arm, agent.Armed)
+		takesEffect(disarm, agent.Disarmed)
+		takesEffect(arm, agent.Armed)
 	}
 }
 
-// lives checks that a hog survives for the given time.
-func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
+// checkAlive checks that a hog survives for the given time.
+func checkAlive(t *testing.T, h *sandbox.Hog, d time.Duration) {
 	t.Helper()
 	select {
 	case <-h.Process.Done():
-		t.Errorf("the pod was ended: %v", h.Process.State())
+		t.Errorf("the pod ended: %v", h.Process.State())
 	case <-time.After(d):
 	}
 }
 
-// TestAFileDisarmsWhileMemoryIsShort: no periodic check is due for an hour, and the change of
+// TestDisarmFile_DisarmsUnderPressure: no periodic check is due for an hour, and the change of
 // the file triggers a new decision.
-func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
+func TestDisarmFile_DisarmsUnderPressure(t *testing.T) {
 	n := node(t, "disarmed")
 	hogs := []*sandbox.Hog{addHog(t, n, "big", "", "fill 300MiB"), addHog(t, n, "small", "", "fill 130MiB")}
 	disarm(t, n)
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
 	d := await(t, a, agent.WouldEvict)
 	if d.Pod != "default/big" || len(d.Ranking) != 2 || len(d.Conditions) != 1 || d.Message == "" {
 		t.Errorf("decision: %+v", d)
 	}
-	lives(t, hogs[0], aWhile)
-	lives(t, hogs[1], 0)
+	checkAlive(t, hogs[0], aWhile)
+	checkAlive(t, hogs[1], 0)
 
 	arm(t, n)
 	await(t, a, agent.Armed)
@@ -96,12 +96,12 @@ func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	quiet(t, n, a, hogs[1])
 }
 
-// TestAFileIsSeenBeforeAKill: no check is due for a minute, and only the check right before the
+// TestDisarmFile_IsReadBeforeKill: no check is due for a minute, and only the check right before the
 // kill can detect the file.
-func TestAFileIsSeenBeforeAKill(t *testing.T) {
+func TestDisarmFile_IsReadBeforeKill(t *testing.T) {
 	n := node(t, "unseen")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
 	disarm(t, n)
 	if err := h.Send("fill 185MiB at 400MiB/s"); err != nil {
 		t.Fatal(err)
@@ -112,9 +112,9 @@ func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-// TestDisarmedInMidPressureNobodyIsKilledAnyMore: after SIGTERM, which the pod ignores, neither
+// TestDisarmFile_WithdrawsSoftEviction: after SIGTERM, which the pod ignores, neither
 // the end of its grace period nor a crossed hard threshold leads to a kill.
-func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
+func TestDisarmFile_WithdrawsSoftEviction(t *testing.T) {
 	n := node(t, "midway")
 	const grace = 3 * time.Second
 	h := addHog(t, n, "stubborn", "{terminationGracePeriodSeconds: 600, containers: [{name: app, image: hog}]}", "term ignore")
@@ -131,18 +131,19 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, a, agent.WouldEvict)
-	lives(t, h, grace+aWhile)
+	checkAlive(t, h, grace+aWhile)
 	quiet(t, n, a, h)
 }
 
-// TestASignalDisarmsAndLasts: the signal creates the file, and a restart of the agent does not
+// TestSignal_DisarmsAcrossRestart: the signal creates the file, and a restart of the agent does not
 // arm it.
-func TestASignalDisarmsAndLasts(t *testing.T) {
+func TestSignal_DisarmsAcrossRestart(t *testing.T) {
 	n := node(t, "signalled")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
-	args := []string{"--eviction-hard=memory.available<100Mi", trial.NoRegularLook}
-	first := start(t, n, args...)
-	tell(t, first, syscall.SIGUSR1)
+	args := []string{"--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck}
+	first := start(t, n, append(args, "-v=2")...)
+	await(t, first, agent.Nothing) // an agent disarmed before its first check reports no change
+	signal(t, first, syscall.SIGUSR1)
 	await(t, first, agent.Disarmed)
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)

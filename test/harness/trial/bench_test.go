@@ -18,7 +18,7 @@ import (
 type kernelNode struct{ *stats.Node }
 
 func (n kernelNode) Observe(into *signals.Observations, kind signals.Kind) {
-	n.Look(kind, time.Now(), into)
+	n.Node.Observe(kind, time.Now(), into)
 }
 func (kernelNode) Measure(context.Context) []signals.Candidate { panic("pods are not read") }
 func (kernelNode) Stored() []signals.Candidate                 { panic("pods are not read") }

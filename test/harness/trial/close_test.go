@@ -9,24 +9,24 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// TestNoRegret is the short form of the measurement: workloads come close to the limit, and no
+// TestEvict_OnlyPodsThatWouldNotRecover is the short form of the measurement: workloads come close to the limit, and no
 // pod is evicted that would have survived checks every 10 s and the kernel. Workloads beyond
 // the limit do not cause an OOM kill. Where files are page cache, some are streamed, used at
 // random and unpacked.
-func TestNoRegret(t *testing.T) {
+func TestEvict_OnlyPodsThatWouldNotRecover(t *testing.T) {
 	sandbox.Need(t)
 	inMemory, err := trial.InMemory(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Both occur: steps below the threshold that turn round, and others that do not, which an
-	// early check ends.
+	// Both occur: steps below the threshold that end, and others that continue until an
+	// early check evicts.
 	shown := func(rows []*trial.Row) bool {
 		all := sum(rows)
-		return all.Crossed > all.Doomed && all.Doomed > 0 && all.Extra > 0
+		return all.Crossed > all.Exhausts && all.Exhausts > 0 && all.Early > 0
 	}
-	r := trial.Regret{Binary: binary, Limit: 512 * mib, Seed: 6, Disk: !inMemory, For: 45 * time.Second, Longest: 2 * time.Second,
-		Shown: shown, Told: func(what string) { t.Log(what) }}
+	r := trial.Regret{Binary: binary, Limit: 512 * mib, Seed: 6, Disk: !inMemory, For: 45 * time.Second, MaxHold: 2 * time.Second,
+		Shown: shown, Log: func(what string) { t.Log(what) }}
 	rows, gap, err := r.Run(within(t, 3*time.Minute))
 	for _, row := range rows {
 		t.Logf("%+v", *row)
@@ -47,15 +47,15 @@ func TestNoRegret(t *testing.T) {
 // sum adds up the counts of all workloads.
 func sum(rows []*trial.Row) (all trial.Row) {
 	for _, row := range rows {
-		all.Steps, all.Crossed, all.Doomed = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Doomed+row.Doomed
-		all.Extra, all.Regrets, all.OOMKills = all.Extra+row.Extra, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
+		all.Steps, all.Crossed, all.Exhausts = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Exhausts+row.Exhausts
+		all.Early, all.Regrets, all.OOMKills = all.Early+row.Early, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
 	}
 	return all
 }
 
-// TestThrashingAtTheOwnLimitIsNoAlarm: a pod reads a file larger than its own limit again and
+// TestEvict_IgnoresThrashingAtOwnLimit: a pod reads a file larger than its own limit again and
 // again, on a node with sufficient free memory.
-func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
+func TestEvict_IgnoresThrashingAtOwnLimit(t *testing.T) {
 	n := node(t, "thrash")
 	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
 	pod, err := n.AddPod("thrasher", "")
@@ -74,20 +74,20 @@ func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 5s"); err != nil {
 		t.Fatal(err)
 	}
-	looks := 0
+	checks := 0
 	for len(a.Decisions) > 0 {
 		d := <-a.Decisions
 		switch {
 		case d.Decision == agent.Nothing && len(d.Conditions) == 0:
-			looks++
+			checks++
 		case d.Decision == agent.Stalled && len(d.Conditions) == 0 && len(d.Stalls) > 0 && d.Stalls[0].Pod == "default/thrasher":
 			t.Logf("%s: %+v", d.Reason, d.Stalls) // only if a stall has woken the agent, which takes seconds
 		default:
 			t.Errorf("false alarm: %+v", d)
 		}
 	}
-	if looks < 20 {
-		t.Errorf("%d regular looks in 5 s: this says nothing", looks)
+	if checks < 20 {
+		t.Errorf("got %d periodic checks in 5 s, too few", checks)
 	}
 	quiet(t, n, a, h, bystander)
 }

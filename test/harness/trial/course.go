@@ -12,10 +12,10 @@ type Step struct {
 	Workload string
 	Order    string // for the hog
 	Beside   string // a command for the innocent pod, started before and ended after; may be empty
-	// Doomed: it continues beyond the node's limit, so that the kernel would kill. Other steps
+	// Exhausts: it continues beyond the node's limit, so that the kernel would kill. Other steps
 	// stay below the limit; the kernel reclaims page cache.
-	Doomed bool
-	// Brink: it turns round when the remaining memory would last less than the reserve at its
+	Exhausts bool
+	// Brink: it ends when the remaining memory would last less than the reserve at its
 	// rate. No observer can distinguish it from imminent exhaustion beforehand.
 	Brink bool
 }
@@ -29,7 +29,7 @@ type workload struct {
 }
 
 // brinks are drawn only on request.
-const brinks = "dips that turn round with less than the reserve left"
+const brinks = "dips that end with less than the reserve available"
 
 var workloads = []workload{
 	{name: "dips", deck: 5, draw: func(c *course) Step {
@@ -51,13 +51,13 @@ var workloads = []workload{
 		return Step{Order: fmt.Sprintf("unpack %d in %s", c.file(), c.dir)}
 	}},
 	{name: "fills beyond the limit", deck: 1, draw: func(c *course) Step {
-		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(20*mib, 800*mib)), Doomed: true}
+		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(20*mib, 800*mib)), Exhausts: true}
 	}},
 	// The stream is larger than the available memory, but not than what remains available above
 	// the threshold once the hog is gone: a working set contains active pages of files, so the
 	// stream alone would have a pod evicted.
 	{name: "fills beyond the limit beside a stream", deck: 1, onDisk: true, draw: func(c *course) Step {
-		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(50*mib, 400*mib)), Doomed: true,
+		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(50*mib, 400*mib)), Exhausts: true,
 			Beside: fmt.Sprintf("random %d in %s for 3s", c.room+c.room/2, c.dir)}
 	}},
 	{name: brinks, draw: func(c *course) Step {
@@ -84,7 +84,7 @@ type course struct {
 	all       []workload
 	threshold int64         // threshold, in available bytes
 	room      int64         // available now
-	longest   time.Duration // maximum duration of a hold
+	maxHold   time.Duration // maximum duration of a hold
 	dir       string        // on a disk; empty: steps with files are not drawn
 }
 
@@ -122,12 +122,12 @@ func (c *course) next(room int64) Step {
 // or 0.1 to 0.4 s on the brink.
 func (c *course) approach(verb string, brink bool) string {
 	left := c.between(deepest, shallow)
-	least, most := minLast, maxLast
+	low, high := minLast, maxLast
 	if brink {
 		left = c.between(deepest, c.threshold/2)
-		least, most = reserve/5, reserve*4/5
+		low, high = reserve/5, reserve*4/5
 	}
-	lasts := time.Duration(c.between(int64(least), int64(most)))
+	lasts := time.Duration(c.between(int64(low), int64(high)))
 	rate := int64(float64(left) / lasts.Seconds())
 	if left > c.threshold+8*mib { // no threshold in reach: any rate
 		rate = c.between(rate, fastest)
@@ -139,9 +139,9 @@ func (c *course) approach(verb string, brink bool) string {
 func (c *course) file() int64 { return c.between(c.room*3/4, 3*c.room) }
 
 func (c *course) hold() time.Duration {
-	return time.Duration(c.between(int64(c.longest/8), int64(c.longest))).Round(time.Millisecond)
+	return time.Duration(c.between(int64(c.maxHold/8), int64(c.maxHold))).Round(time.Millisecond)
 }
 
-func (c *course) between(least, most int64) int64 {
-	return least + c.dice.Int64N(most-least+1)
+func (c *course) between(low, high int64) int64 {
+	return low + c.dice.Int64N(high-low+1)
 }

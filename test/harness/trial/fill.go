@@ -26,11 +26,11 @@ type Result struct {
 	Innocent    bool   // the other pod is alive
 	OOMKills    int64
 	ToKilled    time.Duration // from the crossing to the exit of the hog; 0 if the crossing was not observed
-	Look        string        // kind of the check that decided
+	Check       string        // kind of the check that decided
 	Exhaustion  time.Duration // time to exhaustion, as computed by the agent
 	Falling     bool          // whether available memory was falling
 	Rate        int64         // reached until the crossing, in bytes per second; 0 if it was not observed
-	LookToEmpty time.Duration
+	CheckToExit time.Duration
 	CPU         time.Duration // of the agent
 }
 
@@ -40,7 +40,7 @@ const reserve = 500 * time.Millisecond
 // Early reports whether an early check evicted although exhaustion was not imminent by the
 // default horizon. This must never happen.
 func (r *Result) Early() bool {
-	return r.Look == "early" && (!r.Falling || r.Exhaustion > reserve)
+	return r.Check == "early" && (!r.Falling || r.Exhaustion > reserve)
 }
 
 // Saved reports whether the right pod was evicted without an OOM kill.
@@ -130,12 +130,12 @@ func (r *Result) decided(ctx context.Context, a *Agent) error {
 	if err != nil {
 		return err
 	}
-	r.Evicted, r.Look = d.Pod, d.Check
+	r.Evicted, r.Check = d.Pod, d.Check
 	if d.TimeToExhaustion != nil {
 		r.Falling, r.Exhaustion = true, time.Duration(*d.TimeToExhaustion*float64(time.Millisecond))
 	}
 	if d.ExitTime != nil {
-		r.LookToEmpty = time.Duration(*d.ExitTime * float64(time.Millisecond))
+		r.CheckToExit = time.Duration(*d.ExitTime * float64(time.Millisecond))
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// TestSystemdNames covers the complete path, from the discovery of kubepods to the kill, with
+// TestEvict_FindsSystemdCgroups covers the complete path, from the discovery of kubepods to the kill, with
 // the names of the systemd driver.
-func TestSystemdNames(t *testing.T) {
+func TestEvict_FindsSystemdCgroups(t *testing.T) {
 	sandbox.Need(t)
 	n, err := trial.NewNode("systemd", 512*mib, sandbox.SystemdNames())
 	if err != nil {
@@ -23,7 +23,7 @@ func TestSystemdNames(t *testing.T) {
 	})
 	calm := addHog(t, n, "calm", trial.Requesting("100Mi"), "fill 60MiB")
 	hog := addHog(t, n, "hog", "", "fill 200MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
 	// No race: the rate is a maximum, and a stall of the machine only delays the growth.
 	if err := hog.Send("dip 400MiB at 100MiB/s for 1m"); err != nil {
 		t.Fatal(err)

@@ -95,9 +95,9 @@ func Requesting(memory string) string {
 	return "{containers: [{name: app, image: hog, resources: {requests: {memory: " + memory + "}}}]}"
 }
 
-// NoRegularLook disables periodic checks in a trial: by chance one would coincide with a dip,
+// NoPeriodicCheck disables periodic checks in a trial: by chance one would coincide with a dip,
 // and rightly evict.
-const NoRegularLook = "--monitoring-period=1h"
+const NoPeriodicCheck = "--monitoring-period=1h"
 
 // Start runs the agent on the node. Without other arguments it has a hard memory threshold
 // only. Returns an error if the agent exits before it monitors the node.

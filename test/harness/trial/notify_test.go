@@ -16,14 +16,14 @@ import (
 )
 
 // noTimer disables all timed checks for an hour: any check is then a wake-up by the kernel.
-var noTimer = []string{"--max-fill-rate=1", trial.NoRegularLook, "--early-eviction=immediate"}
+var noTimer = []string{"--max-fill-rate=1", trial.NoPeriodicCheck, "--early-eviction=immediate"}
 
 // pastTheLine grows a hog of 350 MiB past the threshold of a node of 512 MiB, and no further.
 // Available memory is constant during the hog's exit, however long that takes, so that a second
 // decision would be a defect.
 const pastTheLine = "fill 80MiB at 200MiB/s"
 
-func TestTheKernelWakesTheAgentWhenMemoryCrossesItsLine(t *testing.T) {
+func TestWakeup_OnMemoryThreshold(t *testing.T) {
 	n := node(t, "crossing")
 	if n.Version() != 1 {
 		t.Skip("cgroup v2 has no thresholds of usage")
@@ -41,7 +41,7 @@ func TestTheKernelWakesTheAgentWhenMemoryCrossesItsLine(t *testing.T) {
 	quiet(t, n, a)
 }
 
-func TestTheKernelWakesTheAgentWhenTheNodeMeetsALimit(t *testing.T) {
+func TestWakeup_OnMemoryLimit(t *testing.T) {
 	n := node(t, "limit")
 	if n.Version() != 2 {
 		t.Skip("cgroup v1 has no memory.events")
@@ -88,7 +88,7 @@ func ask(t *testing.T, address, page string) string {
 	return string(text)
 }
 
-func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
+func TestWakeup_OnStallWithoutPressure(t *testing.T) {
 	n := node(t, "stalls")
 	pod, err := n.AddPod("throttled", "")
 	if err != nil {

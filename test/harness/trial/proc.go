@@ -61,7 +61,7 @@ func StatusKiB(pid int, name string) (int64, error) {
 func InMemory(dir string) (bool, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return false, fmt.Errorf("look at the filesystem of %s: %w", dir, err)
+		return false, fmt.Errorf("read the type of the file system of %s: %w", dir, err)
 	}
 	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC, nil
 }

@@ -31,15 +31,15 @@ type Regret struct {
 	Binary string
 	Limit  int64         // of the node, in bytes, 400 MiB or more
 	For    time.Duration // the current step is completed
-	// Shown reports whether the rows show what the trial is for. After For the trial continues
-	// until they do: how soon a step ends in an eviction of each kind is chance. May be nil.
+	// Shown reports whether the rows have all required kinds of steps. After For the trial
+	// continues until then, because the order of steps is random. May be nil.
 	Shown   func([]*Row) bool
-	Longest time.Duration // maximum time for which a step holds its memory
+	MaxHold time.Duration // maximum time for which a step keeps its memory
 	Seed    uint64
 	Disk    bool         // also workloads with files, unless temporary files are in memory
 	Brinks  bool         // also steps that no observer can distinguish from imminent exhaustion
 	Args    []string     // of the agent
-	Told    func(string) // called for every eviction and OOM kill; may be nil
+	Log     func(string) // called for every eviction and OOM kill; may be nil
 }
 
 // regretThreshold is the threshold, in available bytes.
@@ -59,13 +59,13 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	t := &regretting{Regret: r, node: n}
+	t := &regretRun{Regret: r, node: n}
 	if err := t.prepare(ctx); err != nil {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, t.agent.Stop()) }()
-	t.shadow = watch(n.Node, regretThreshold)
-	defer t.shadow.close()
+	t.sampler = watch(n.Node, regretThreshold)
+	defer t.sampler.close()
 	for end := time.Now().Add(r.For); err == nil && (time.Now().Before(end) || r.Shown != nil && !r.Shown(t.rows)); {
 		err = t.step(ctx)
 	}
@@ -73,7 +73,7 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 }
 
 // regretting is a running trial.
-type regretting struct {
+type regretRun struct {
 	Regret
 	node     *Node
 	resident *sandbox.Pod // of the innocent hog
@@ -83,7 +83,7 @@ type regretting struct {
 	pod      *sandbox.Pod
 	hog      *sandbox.Hog // nil after its exit
 	agent    *Agent
-	shadow   *shadow
+	sampler  *sampler
 	course   *course
 	now      past
 	before   past
@@ -96,17 +96,17 @@ type regretting struct {
 type past struct {
 	step  Step
 	begun time.Time
-	seen  Sight
+	seen  Observation
 }
 
 // prepare fills the node with an innocent pod and starts the agent.
-func (t *regretting) prepare(ctx context.Context) error {
+func (t *regretRun) prepare(ctx context.Context) error {
 	dir, err := t.scratch()
 	if err != nil {
 		return err
 	}
 	t.course = newCourse(t.Seed, dir, t.Brinks)
-	t.course.threshold, t.course.longest = regretThreshold, t.Longest
+	t.course.threshold, t.course.maxHold = regretThreshold, t.MaxHold
 	if t.resident, err = t.node.AddPod("innocent", Requesting("100Mi")); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (t *regretting) prepare(ctx context.Context) error {
 
 // scratch returns a directory on a disk. It is empty if none is requested or the temporary
 // directory is in memory, where files are not distinguishable from other memory.
-func (t *regretting) scratch() (string, error) {
+func (t *regretRun) scratch() (string, error) {
 	if memory, err := InMemory(t.node.Dir); err != nil || memory || !t.Disk {
 		return "", err
 	}
@@ -132,10 +132,10 @@ func (t *regretting) scratch() (string, error) {
 }
 
 // step executes one step of the hog and classifies the result.
-func (t *regretting) step(ctx context.Context) (err error) {
+func (t *regretRun) step(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
-	if err := t.rest(ctx); err != nil {
+	if err := t.startHog(ctx); err != nil {
 		return err
 	}
 	room, err := t.room()
@@ -144,7 +144,7 @@ func (t *regretting) step(ctx context.Context) (err error) {
 	}
 	t.before = t.now
 	t.now = past{step: t.course.next(room), begun: time.Now()}
-	t.shadow.begin(t.pod, t.resident)
+	t.sampler.begin(t.pod, t.resident)
 	if beside := t.now.step.Beside; beside != "" {
 		if err := t.innocent.Send(beside); err != nil {
 			return err
@@ -160,14 +160,14 @@ func (t *regretting) step(ctx context.Context) (err error) {
 	if err != nil && !ended {
 		return err
 	}
-	if t.now.seen, err = t.shadow.end(); err != nil {
+	if t.now.seen, err = t.sampler.end(); err != nil {
 		return err
 	}
 	return t.account(ctx, ended)
 }
 
 // circumstances returns what can have ended a pod: OOM kills and decisions of the agent.
-func (t *regretting) circumstances() error {
+func (t *regretRun) circumstances() error {
 	kills, err := t.node.OOMKills()
 	errs := []error{err, fmt.Errorf("the kernel killed %d times more", kills-t.ooms)}
 	for len(t.agent.Decisions) > 0 {
@@ -178,10 +178,10 @@ func (t *regretting) circumstances() error {
 	return errors.Join(errs...)
 }
 
-// rest starts the hog unless it is alive, with as much memory as leaves the node above the
+// startHog starts the hog unless it is alive, with as much memory as leaves the node above the
 // threshold. It is a new pod, as a controller would create one: the agent does not evict the
 // old pod repeatedly without end.
-func (t *regretting) rest(ctx context.Context) (err error) {
+func (t *regretRun) startHog(ctx context.Context) (err error) {
 	if t.hog != nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (t *regretting) rest(ctx context.Context) (err error) {
 
 // room returns the available memory after reclaim of all page cache, in bytes: steps are
 // planned by the kernel's behaviour.
-func (t *regretting) room() (int64, error) {
+func (t *regretRun) room() (int64, error) {
 	used, err := t.node.Usage()
 	if err != nil {
 		return 0, err
@@ -220,17 +220,17 @@ func (t *regretting) room() (int64, error) {
 
 // account adds the step to its row. A dead hog was evicted, unless the kernel was faster;
 // account waits for the decision.
-func (t *regretting) account(ctx context.Context, ended bool) error {
+func (t *regretRun) account(ctx context.Context, ended bool) error {
 	row := t.row(&t.now.step)
 	row.Steps++
 	row.Under += t.now.seen.Under
-	row.Least, row.MinHard = min(row.Least, t.now.seen.Least), min(row.MinHard, t.now.seen.MinHard)
+	row.MinAvailable, row.MinHard = min(row.MinAvailable, t.now.seen.MinAvailable), min(row.MinHard, t.now.seen.MinHard)
 	t.gap = max(t.gap, t.now.seen.MaxGap)
 	if t.now.seen.Under > 0 {
 		row.Crossed++
 	}
-	if t.now.step.Doomed {
-		row.Doomed++
+	if t.now.step.Exhausts {
+		row.Exhausts++
 	}
 	kills, err := t.node.OOMKills()
 	if err != nil {
@@ -238,14 +238,14 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 	}
 	if more := kills - t.ooms; more > 0 {
 		row.OOMKills, t.ooms = row.OOMKills+more, kills
-		t.tell("%s: the kernel killed in %q", row.Workload, t.now.step.Order)
+		t.logf("%s: the kernel killed in %q", row.Workload, t.now.step.Order)
 	} else if ended {
 		if err := t.evicted(ctx); err != nil {
 			return err
 		}
 	}
 	for len(t.agent.Decisions) > 0 {
-		if err := t.judge(<-t.agent.Decisions); err != nil {
+		if err := t.classify(<-t.agent.Decisions); err != nil {
 			return err
 		}
 	}
@@ -258,15 +258,15 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 }
 
 // sweep removes the named files that a killed hog left.
-func (t *regretting) sweep() error {
+func (t *regretRun) sweep() error {
 	if t.course.dir == "" {
 		return nil
 	}
 	return errors.Join(os.RemoveAll(t.course.dir), os.Mkdir(t.course.dir, 0o700))
 }
 
-func (t *regretting) tell(format string, args ...any) {
-	if t.Told != nil {
-		t.Told(fmt.Sprintf(format, args...))
+func (t *regretRun) logf(format string, args ...any) {
+	if t.Log != nil {
+		t.Log(fmt.Sprintf(format, args...))
 	}
 }

@@ -19,7 +19,7 @@ const mib = 1 << 20
 var binary string
 
 func TestMain(m *testing.M) {
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	os.Exit(run(m))
 }
 
@@ -101,10 +101,10 @@ func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	return d
 }
 
-func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
+func TestEvict_PrecedesOOMKill(t *testing.T) {
 	sandbox.Need(t)
 	for _, rate := range []int64{100 * mib, 500 * mib, 1000 * mib} {
-		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d MiB per second", rate/mib), func(t *testing.T) {
 			f := trial.Fill{Binary: binary, Limit: 512 * mib, Threshold: 100 * mib, Rate: rate}
 			r, err := f.Run(within(t, time.Minute))
 			if err != nil {
@@ -112,10 +112,10 @@ func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 			}
 			t.Logf("%+v", r)
 			if !r.Saved() {
-				t.Errorf("not saved: %+v", r)
+				t.Errorf("the hog was not evicted before the OOM kill: %+v", r)
 			}
 			if r.Early() {
-				t.Errorf("an extra look evicted though memory was not doomed: %+v", r)
+				t.Errorf("an early check evicted although exhaustion was not imminent: %+v", r)
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	}
 	for _, h := range hogs {
 		if !h.Process.Alive() {
-			t.Error("a pod is dead")
+			t.Error("the other pod was killed")
 		}
 	}
 	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
@@ -148,22 +148,22 @@ func noAlarm(t *testing.T, a *trial.Agent, alarms ...agent.Verb) {
 	}
 }
 
-func TestADipIsNoAlarm(t *testing.T) {
+func TestEvict_WaitsThroughShortDip(t *testing.T) {
 	n := node(t, "dip")
 	h := addHog(t, n, "dipper", "", "fill 380MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
 	for range 2 {
 		if _, err := h.Do(within(t, patience), "dip 60MiB at 50MiB/s for 1s"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if d := await(t, a, agent.Pending, agent.Evicted, agent.Failed); d.Decision != agent.Pending {
-		t.Errorf("the dip was to be seen and waited for: %+v", d)
+		t.Errorf("the agent did not wait through the dip: %+v", d)
 	}
 	quiet(t, n, a, h)
 }
 
-func TestPageCacheIsNoAlarm(t *testing.T) {
+func TestEvict_IgnoresPageCache(t *testing.T) {
 	n := node(t, "cache")
 	h := addHog(t, n, "streamer", "", "fill 50MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
@@ -174,7 +174,7 @@ func TestPageCacheIsNoAlarm(t *testing.T) {
 	select {
 	case <-full:
 	default:
-		t.Error("the page cache never filled the node: this says nothing")
+		t.Error("the page cache did not fill the node")
 	}
 	await(t, a, agent.Nothing)
 	quiet(t, n, a, h)

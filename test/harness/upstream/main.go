@@ -31,8 +31,8 @@ const resync = 12 * time.Hour
 func main() {
 	var kubeconfig string
 	var decodeOnly bool
-	flag.StringVar(&kubeconfig, "kubeconfig", "", "says where the API server is")
-	flag.BoolVar(&decodeOnly, "decode-only", false, "fill the informers' stores, and have nobody look at them")
+	flag.StringVar(&kubeconfig, "kubeconfig", "", "file with the address of the API server")
+	flag.BoolVar(&decodeOnly, "decode-only", false, "fill the informers' stores, without any handler")
 	klog.InitFlags(nil)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -59,7 +59,7 @@ func run(ctx context.Context, kubeconfig string, decodeOnly bool) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(reading, resync, informers.WithTransform(trimmed))
 	start := controllers
 	if decodeOnly {
-		start = nobody
+		start = withoutHandlers
 	}
 	begin, err := start(ctx, connection, factory)
 	if err != nil {
@@ -81,7 +81,7 @@ func run(ctx context.Context, kubeconfig string, decodeOnly bool) error {
 // kube-controller-manager.
 func connect(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
-		return nil, errors.New("no -kubeconfig: name the file that says where the API server is")
+		return nil, errors.New("no -kubeconfig: name the file with the address of the API server")
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -110,8 +110,8 @@ func trimmed(object any) (any, error) {
 	return object, nil
 }
 
-// nobody creates the informers of the controllers, with handlers that drop every event.
-func nobody(_ context.Context, _ *rest.Config, f informers.SharedInformerFactory) (func(), error) {
+// withoutHandlers creates the informers of the controllers, with handlers that drop every event.
+func withoutHandlers(_ context.Context, _ *rest.Config, f informers.SharedInformerFactory) (func(), error) {
 	for _, i := range []cache.SharedIndexInformer{
 		f.Core().V1().Nodes().Informer(), f.Core().V1().Pods().Informer(),
 		f.Coordination().V1().Leases().Informer(), f.Apps().V1().DaemonSets().Informer(),

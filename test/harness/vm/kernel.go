@@ -44,7 +44,7 @@ func install() error {
 	slices.Sort(missing)
 	remedy := "install " + strings.Join(missing, ", ") + " by hand"
 	if os.Geteuid() != 0 {
-		return errors.New("a virtual machine needs programs that are not there: " + remedy + ", or run as root")
+		return errors.New("a virtual machine requires missing programs:  " + remedy + ", or run as root")
 	}
 	if err := apt(remedy, "", "update", "-qq"); err != nil {
 		return err
@@ -82,19 +82,19 @@ func provide() (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, "linux-image-*"))
+	cached, err := filepath.Glob(filepath.Join(dir, "linux-image-*"))
 	if err != nil {
 		return nil, err
 	}
-	if len(kept) == 0 {
+	if len(cached) == 0 {
 		name, err := fetch(dir)
 		if err != nil {
 			return nil, fmt.Errorf("provide a kernel: %w", err)
 		}
-		kept = []string{filepath.Join(dir, name)}
+		cached = []string{filepath.Join(dir, name)}
 	}
-	slices.SortFunc(kept, func(a, b string) int { return compareVersions(filepath.Base(a), filepath.Base(b)) })
-	newest := kept[len(kept)-1]
+	slices.SortFunc(cached, func(a, b string) int { return compareVersions(filepath.Base(a), filepath.Base(b)) })
+	newest := cached[len(cached)-1]
 	k := &kernel{name: filepath.Base(newest), vmlinuz: filepath.Join(newest, "vmlinuz")}
 	k.modules, err = filepath.Glob(filepath.Join(newest, "*.ko"))
 	return k, err
@@ -143,7 +143,7 @@ func fetch(dir string) (name string, err error) {
 	if out, err := exec.Command("dpkg-deb", "--extract", archives[0], filepath.Join(work, "all")).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("dpkg-deb --extract %s: %w\n%s", archives[0], err, out)
 	}
-	if err := keep(filepath.Join(work, "all"), filepath.Join(work, "kept")); err != nil {
+	if err := copyFiles(filepath.Join(work, "all"), filepath.Join(work, "kept")); err != nil {
 		return "", fmt.Errorf("take %s apart: %w", name, err)
 	}
 	return name, os.Rename(filepath.Join(work, "kept"), filepath.Join(dir, name))
@@ -163,13 +163,13 @@ func newestPackage() (string, error) {
 	return "", fmt.Errorf("apt-cache depends %s names no kernel:\n%s", flavour, out)
 }
 
-// keep copies the kernel and the modules, numbered, out of the package.
-func keep(all, kept string) error {
+// copyFiles copies the kernel and the modules, numbered, out of the package.
+func copyFiles(all, cached string) error {
 	images, err := filepath.Glob(filepath.Join(all, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
 		return fmt.Errorf("boot/ holds the kernels %v, %v: want one", images, err)
 	}
-	if err := copyFile(filepath.Join(kept, "vmlinuz"), images[0]); err != nil {
+	if err := copyFile(filepath.Join(cached, "vmlinuz"), images[0]); err != nil {
 		return err
 	}
 	for i, name := range drivers {
@@ -177,7 +177,7 @@ func keep(all, kept string) error {
 		if err != nil || len(found) != 1 {
 			return fmt.Errorf("the modules %s are %v, %v: want one", name, found, err)
 		}
-		if err := copyFile(filepath.Join(kept, fmt.Sprintf("%d-%s.ko", i, name)), found[0]); err != nil {
+		if err := copyFile(filepath.Join(cached, fmt.Sprintf("%d-%s.ko", i, name)), found[0]); err != nil {
 			return err
 		}
 	}

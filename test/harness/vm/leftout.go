@@ -22,11 +22,11 @@ var leftOut = map[string][]omission{
 	"stats": {
 		{files: "directory*_test.go", why: "directories are the same on every version of cgroups, and du is not in the machine"},
 		{files: "disk*_test.go", why: "so are disks; neither are mount and FUSE"},
-		{files: "provider_cluster_test.go", why: "a cluster does not fit in"},
+		{files: "provider_cluster_test.go", why: "a cluster does not fit into the machine"},
 	},
 	"test/harness/trial": {
-		{files: "close_test.go", only: []string{"TestNoRegret"},
-			why: "in the time they have, an emulation gets through too few steps to say anything"},
+		{files: "close_test.go", only: []string{"TestEvict_OnlyPodsThatWouldNotRecover"},
+			why: "an emulated machine executes too few steps in the available time"},
 	},
 }
 
@@ -36,7 +36,7 @@ func (p *testPackage) skips() (string, error) {
 	for _, out := range leftOut[p.dir] {
 		found, err := out.tests(p.dir)
 		if err != nil {
-			return "", fmt.Errorf("left out of package %s are %w: bring the list in test/harness/vm up to date", p.dir, err)
+			return "", fmt.Errorf("package %s omits %w: update the list in test/harness/vm", p.dir, err)
 		}
 		names = append(names, found...)
 	}
@@ -50,7 +50,7 @@ func (p *testPackage) skips() (string, error) {
 func (o *omission) tests(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, o.files))
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("tests in %s, a file that is not there", o.files)
+		return nil, fmt.Errorf("tests in %s, which does not exist", o.files)
 	}
 	var names []string
 	for _, file := range files {

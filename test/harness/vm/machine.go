@@ -74,9 +74,9 @@ func qemu(o *options, k *kernel, initramfs, disk, console string) []string {
 
 // machine is a running machine.
 type machine struct {
-	console string // path of a file
-	verdict *wire.Verdict
-	strange []string // lines that are not part of a report
+	console    string // path of a file
+	verdict    *wire.Verdict
+	otherLines []string // lines that are not part of a report
 }
 
 // run runs qemu until it exits or ctx ends.
@@ -93,9 +93,9 @@ func (m *machine) run(ctx context.Context, args []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the machine: %w", err)
 	}
-	silence := time.AfterFunc(bootTime, func() { cancel(fmt.Errorf("the machine said nothing within %v", bootTime)) })
-	defer silence.Stop()
-	m.listen(report, silence)
+	bootTimer := time.AfterFunc(bootTime, func() { cancel(fmt.Errorf("the machine printed nothing within %v", bootTime)) })
+	defer bootTimer.Stop()
+	m.listen(report, bootTimer)
 	err = cmd.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -107,7 +107,7 @@ func (m *machine) run(ctx context.Context, args []string) error {
 }
 
 // listen reads the report to its end, including invalid lines.
-func (m *machine) listen(report io.Reader, silence *time.Timer) {
+func (m *machine) listen(report io.Reader, bootTimer *time.Timer) {
 	lines := bufio.NewReaderSize(report, 64<<10)
 	for {
 		text, err := lines.ReadBytes('\n')
@@ -116,13 +116,13 @@ func (m *machine) listen(report io.Reader, silence *time.Timer) {
 		}
 		l, err := wire.DecodeLine(text)
 		if err != nil {
-			m.strange = append(m.strange, err.Error())
+			m.otherLines = append(m.otherLines, err.Error())
 			continue
 		}
-		m.verdict.Take(&l)
+		m.verdict.Add(&l)
 		switch l.Kind {
 		case wire.Booted:
-			silence.Stop()
+			bootTimer.Stop()
 		case wire.Printed:
 			_, _ = stream(l.Stream).Write(l.Text) // no place to report the error
 		}
@@ -138,7 +138,7 @@ func stream(n int) io.Writer {
 
 // showConsole prints the end of the kernel's console, and the other lines of the serial line.
 func (m *machine) showConsole() {
-	for _, line := range m.strange[:min(len(m.strange), tail)] {
+	for _, line := range m.otherLines[:min(len(m.otherLines), tail)] {
 		fmt.Fprintln(os.Stderr, "vm: report:", line)
 	}
 	text, err := os.ReadFile(m.console)

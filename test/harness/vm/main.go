@@ -63,13 +63,13 @@ func parse(mode string, args []string) *options {
 	flags := flag.NewFlagSet("vm "+mode, flag.ExitOnError)
 	flags.IntVar(&o.memory, "m", 2048, "memory of the machine in MiB")
 	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
-	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end, whatever that is")
+	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end in every case")
 	if mode == "test" {
 		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")
 	} else {
-		flags.Var(&o.put, "put", "a file that the command needs; it lies in the machine where it lies here")
+		flags.Var(&o.put, "put", "a file for the command, at the same path in the machine")
 		flags.Var(&o.env, "env", "NAME=VALUE for the command")
-		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "how long the command may take")
+		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "maximum duration of the command")
 	}
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)

@@ -102,7 +102,7 @@ func (i *image) putTests(packages []testPackage) error {
 			return err
 		}
 		if _, err := os.Stat(i.at(p.program())); err != nil {
-			return fmt.Errorf("package %s has no tests: leave it out", p.path)
+			return fmt.Errorf("package %s has no tests: omit it", p.path)
 		}
 		if err := i.putTree(filepath.Join(p.dir, "testdata")); err != nil {
 			return err

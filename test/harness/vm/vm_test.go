@@ -13,12 +13,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// TestAMachineWithoutAResultHasFailed: a machine that crashes without a result has failed,
+// TestMachine_FailsWithoutResult: a machine that crashes without a result has failed,
 // independent of qemu's exit code.
-func TestAMachineWithoutAResultHasFailed(t *testing.T) {
+func TestMachine_FailsWithoutResult(t *testing.T) {
 	plan := []wire.Command{{Args: []string{"/a"}, Dir: "/", Limit: time.Minute}}
 	begun := `{"kind":"booted"}` + "\n" + `{"kind":"began"}` + "\n"
-	for name, says := range map[string]string{
+	for name, output := range map[string]string{
 		"nothing":      "",
 		"panic":        "Kernel panic - not syncing\n",
 		"dies":         begun,
@@ -27,7 +27,7 @@ func TestAMachineWithoutAResultHasFailed(t *testing.T) {
 		"other status": begun + `{"kind":"ended","status":1}` + "\n" + `{"kind":"finished"}` + "\n",
 	} {
 		m := &machine{verdict: wire.NewVerdict(plan), console: filepath.Join(t.TempDir(), "console")}
-		err := m.run(t.Context(), []string{"printf", "%s", says})
+		err := m.run(t.Context(), []string{"printf", "%s", output})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,15 +36,15 @@ func TestAMachineWithoutAResultHasFailed(t *testing.T) {
 		}
 	}
 	m := &machine{verdict: wire.NewVerdict(plan)}
-	if err := m.run(t.Context(), []string{"printf", "%s", "SeaBIOS\n" + begun + `{"kind":"ended"}` + "\n" + `{"kind":"finished"}` + "\n"}); err != nil || m.verdict.Err() != nil || len(m.strange) != 1 {
-		t.Errorf("a good one: %v, %v, strange %q", err, m.verdict.Err(), m.strange)
+	if err := m.run(t.Context(), []string{"printf", "%s", "SeaBIOS\n" + begun + `{"kind":"ended"}` + "\n" + `{"kind":"finished"}` + "\n"}); err != nil || m.verdict.Err() != nil || len(m.otherLines) != 1 {
+		t.Errorf("a complete report: %v, %v, other lines %q", err, m.verdict.Err(), m.otherLines)
 	}
 	if err := m.run(t.Context(), []string{"false"}); err == nil {
-		t.Error("qemu itself has failed, and nobody says so")
+		t.Error("a failure of qemu was not reported")
 	}
 }
 
-func TestLastLines(t *testing.T) {
+func TestLastLines_SplitsConsole(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                    nil,
 		"\r\n":                nil,
@@ -58,7 +58,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-func TestTheNewestKernelIsTaken(t *testing.T) {
+func TestProvide_UsesNewestKernel(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PLIMSOLL_VM_CACHE", dir)
 	for _, name := range []string{"linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-5.10.0-99-cloud-amd64", "fetching-1"} {
@@ -80,7 +80,7 @@ func TestTheNewestKernelIsTaken(t *testing.T) {
 	}
 }
 
-func TestFilesLieWhereTheyLieHere(t *testing.T) {
+func TestPut_KeepsPaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	i := &image{t.TempDir()}
 	if err := os.MkdirAll("bin", 0o755); err != nil {
@@ -96,7 +96,7 @@ func TestFilesLieWhereTheyLieHere(t *testing.T) {
 	for name, want := range map[string]string{"bin/x": "/here/bin/x", "./bin/x": "/here/bin/x", absolute: absolute} {
 		got, err := i.put(name)
 		if err != nil || got != want {
-			t.Errorf("%s lies at %s, %v, want %s", name, got, err, want)
+			t.Errorf("%s is at %s, %v, want %s", name, got, err, want)
 		}
 		info, err := os.Stat(i.at(want))
 		if err != nil || info.Size() != 4 || info.Mode().Perm() != 0o755 {
@@ -110,8 +110,8 @@ func TestFilesLieWhereTheyLieHere(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOut: every file of the list exists, and its tests are skipped by name.
-func TestWhatIsLeftOut(t *testing.T) {
+// TestSkips_MatchOmissions: every file of the list exists, and its tests are skipped by name.
+func TestSkips_MatchOmissions(t *testing.T) {
 	t.Chdir("../../..")
 	for dir := range leftOut {
 		p := testPackage{dir: dir}
@@ -135,7 +135,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 					return matches && (len(out.only) == 0 || slices.Contains(out.only, name))
 				})
 				if skips.MatchString(name) != listed {
-					t.Errorf("%s of %s is left out: %t, want %t", name, file, !listed, listed)
+					t.Errorf("%s of %s is omitted: %t, want %t", name, file, !listed, listed)
 				}
 			}
 		}
@@ -146,11 +146,11 @@ func TestWhatIsLeftOut(t *testing.T) {
 		}
 	}
 	if pattern, err := (&testPackage{dir: "internal/kill"}).skips(); err != nil || pattern != "" {
-		t.Errorf("kill leaves out %q, %v", pattern, err)
+		t.Errorf("package kill omits %q, %v", pattern, err)
 	}
 }
 
-func TestThePlanOfTests(t *testing.T) {
+func TestTestPlan_RunsPackages(t *testing.T) {
 	t.Chdir("../../..")
 	plan, err := testPlan([]testPackage{{"plimsoll.dev/plimsoll/test/harness/hog", "test/harness/hog"}, {"plimsoll.dev/plimsoll/stats", "stats"}}, true)
 	if err != nil || len(plan) != 2 {
@@ -160,7 +160,7 @@ func TestThePlanOfTests(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if !strings.Contains(strings.Join(plan[1].Args, " "), "-test.skip=^(Test") {
-		t.Errorf("%+v leaves out nothing", plan[1])
+		t.Errorf("%+v omits no test", plan[1])
 	}
 	if _, err := wire.EncodePlan(plan); err != nil {
 		t.Error(err)

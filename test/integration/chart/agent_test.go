@@ -36,8 +36,8 @@ var variants = map[string][]string{
 		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
 	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
 		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
-	"nothing said": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
-	"much said": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
+	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
+	"many values": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
 		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
 		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
 	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`,
@@ -45,9 +45,9 @@ var variants = map[string][]string{
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
 }
 
-// TestVariants checks that the chart's output is valid, that the program starts with the
+// TestVariants_AreValid checks that the chart's output is valid, that the program starts with the
 // configuration in it, and that names and namespace follow the release.
-func TestVariants(t *testing.T) {
+func TestVariants_AreValid(t *testing.T) {
 	helm := needTool(t, "helm")
 	for name, values := range variants {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 		return
 	}
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-		t.Errorf("%s: the token that lives for a year is mounted", name)
+		t.Errorf("%s: the token valid for one year is mounted", name)
 	}
 	for _, c := range spec.Containers {
 		rights := c.SecurityContext
@@ -134,13 +134,13 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 			continue
 		}
 		if expires := v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds; *expires != 3600 {
-			t.Errorf("%s: its token lives for %d s", name, *expires)
+			t.Errorf("%s: its token is valid for %d s", name, *expires)
 		}
 	}
 }
 
-// TestTheAgentsPod checks the agent's pod to the last mount.
-func TestTheAgentsPod(t *testing.T) {
+// TestAgentPod_HasExpectedSpec checks the agent's pod to the last mount.
+func TestAgentPod_HasExpectedSpec(t *testing.T) {
 	all := needTool(t, "helm").made(t)
 	spec := find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Spec
 	container := spec.Containers[0]
@@ -150,7 +150,7 @@ func TestTheAgentsPod(t *testing.T) {
 	for _, m := range container.VolumeMounts {
 		host := strings.HasPrefix(m.MountPath, "/host/") && m.ReadOnly
 		if propagates := m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationHostToContainer; propagates != host {
-			t.Errorf("%s: sees later mounts of the host %v, want %v", m.MountPath, propagates, host)
+			t.Errorf("%s: propagation of later mounts: got %v, want %v", m.MountPath, propagates, host)
 		}
 	}
 	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll"}, written(container)); diff != "" {
@@ -171,7 +171,7 @@ func TestTheAgentsPod(t *testing.T) {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	if container.StartupProbe != nil {
-		t.Errorf("probes: restarts for anything but /livez: %+v", container)
+		t.Errorf("probes: restarts for another path than /livez: %+v", container)
 	}
 }
 
@@ -185,10 +185,10 @@ func written(c corev1.Container) (paths []string) {
 	return paths
 }
 
-// TestWhoCollectsWritesToLogs checks that only a garbage collector may write to logs. Logs of
+// TestLogs_WritableOnlyForGarbageCollection checks that only a garbage collector may write to logs. Logs of
 // removed pods are deleted by the garbage collector: the kubelet, unless the agent is
 // configured to be it.
-func TestWhoCollectsWritesToLogs(t *testing.T) {
+func TestLogs_WritableOnlyForGarbageCollection(t *testing.T) {
 	helm := needTool(t, "helm")
 	for reclaim, want := range map[string]bool{"on": true, "auto": false, "off": false} {
 		set := find[*appsv1.DaemonSet](t, helm.made(t, `agent.config={"garbageCollection":"`+reclaim+`"}`), "DaemonSet/plimsoll-agent")
@@ -198,8 +198,8 @@ func TestWhoCollectsWritesToLogs(t *testing.T) {
 	}
 }
 
-// TestDisarmedByDefault checks that an installation without settings kills no pod.
-func TestDisarmedByDefault(t *testing.T) {
+// TestDefaults_AreDisarmed checks that an installation without settings kills no pod.
+func TestDefaults_AreDisarmed(t *testing.T) {
 	all := needTool(t, "helm").made(t)
 	c, err := agentconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
 	if err != nil {
@@ -208,14 +208,14 @@ func TestDisarmedByDefault(t *testing.T) {
 	if !c.DryRun {
 		t.Error("the agents are not in a dry run")
 	}
-	if said := find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-arming").Data; len(said) != 0 {
-		t.Errorf("plimsoll-arming says %v", said)
+	if data := find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-arming").Data; len(data) != 0 {
+		t.Errorf("plimsoll-arming has %v, want no data", data)
 	}
 }
 
-// TestProbes_UseTheSocketAlone checks that no probe uses the network, where any pod could
+// TestProbes_UseOnlyTheSocket checks that no probe uses the network, where any pod could
 // starve it. The socket is the configured one, in a directory that the container can write to.
-func TestProbes_UseTheSocketAlone(t *testing.T) {
+func TestProbes_UseOnlyTheSocket(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, values := range [][]string{nil, {`hostNetwork=true`}, {`agent.config={"healthzBindAddress":""}`, `controller.config={"healthzBindAddress":""}`}} {
 		all := helm.made(t, values...)
@@ -243,13 +243,13 @@ func checkProbes(t *testing.T, c corev1.Container, socket string) {
 		}
 	}
 	if !slices.Contains(written(c), filepath.Dir(socket)) {
-		t.Errorf("%s can not make %s: it writes to %q", c.Name, socket, written(c))
+		t.Errorf("%s can not create %s: it can write to %q", c.Name, socket, written(c))
 	}
 }
 
-// TestNetworkPolicy_LetsTheReadersInAlone checks the default: both programs are covered by a
+// TestNetworkPolicy_AdmitsOnlyReaders checks the default: both programs are covered by a
 // policy, and only the namespace of Prometheus may connect, to the metrics port.
-func TestNetworkPolicy_LetsTheReadersInAlone(t *testing.T) {
+func TestNetworkPolicy_AdmitsOnlyReaders(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
 		values []string

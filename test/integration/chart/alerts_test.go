@@ -39,9 +39,9 @@ func alerts(t *testing.T) map[string]map[string]any {
 	return found
 }
 
-// TestAlerts: every alert uses metrics that exist and links to its own runbook, and
+// TestAlerts_UseKnownMetrics: every alert uses metrics that exist and links to its own runbook, and
 // the documentation lists every expression.
-func TestAlerts(t *testing.T) {
+func TestAlerts_UseKnownMetrics(t *testing.T) {
 	known := text(t, filepath.Join(docs, "reference", "metrics.md"))
 	var expressions strings.Builder
 	all := alerts(t)
@@ -50,7 +50,7 @@ func TestAlerts(t *testing.T) {
 		expressions.WriteString(expression + "\n")
 		for _, m := range metric.FindAllString(expression, -1) {
 			if !strings.Contains(known, "| `"+strings.TrimSuffix(m, "_bucket")+"` |") {
-				t.Errorf("%s: there is no metric %s", name, m)
+				t.Errorf("%s: unknown metric %s", name, m)
 			}
 		}
 		annotations := rule["annotations"].(map[string]any)
@@ -58,7 +58,7 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s has no summary or severity", name)
 		}
 		if url := annotations["runbook_url"]; url != "https://plimsoll.dev/docs/runbooks/"+name+".md" {
-			t.Errorf("%s: its runbook is %v", name, url)
+			t.Errorf("%s has the runbook %v", name, url)
 		}
 	}
 	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "how-to", "monitor.md")), -1) {
@@ -68,13 +68,13 @@ func TestAlerts(t *testing.T) {
 	}
 	checkRunbooks(t, all)
 	if len(all) < 18 {
-		t.Errorf("%d alerts, want 18 at least", len(all))
+		t.Errorf("got %d alerts, want at least 18", len(all))
 	}
 }
 
-// TestAlerts_WhatIsGoneIsNoticed covers an ended process. It has no series, so no
+// TestAlerts_DetectAbsentSeries covers an ended process. It has no series, so no
 // comparison matches.
-func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
+func TestAlerts_DetectAbsentSeries(t *testing.T) {
 	all := alerts(t)
 	for name, want := range map[string][]string{
 		"PlimsollNotOneLeader":    {"sum(plimsoll_controller_leader) != 1", "or absent(plimsoll_controller_leader)"},

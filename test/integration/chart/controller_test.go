@@ -18,10 +18,10 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// TestController_DoctorSeesWhetherItActs covers the doctor of a cluster, which reads command
+// TestController_DoctorDetectsMode covers the doctor of a cluster, which reads command
 // lines, not configuration files. Beside kube-controller-manager's own controllers it reports a
 // controller that acts, and no other.
-func TestController_DoctorSeesWhetherItActs(t *testing.T) {
+func TestController_DoctorDetectsMode(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
 		values []string
@@ -41,14 +41,14 @@ func TestController_DoctorSeesWhetherItActs(t *testing.T) {
 		})
 		facts := probe.Cluster(t.Context(), probe.ClusterOptions{Client: offline{apitest.From(client)}, Namespace: namespace})
 		known, reported := false, false
-		for _, j := range facts.Judges.Value {
+		for _, j := range facts.LifecycleControllers.Value {
 			known = known || j.Ours && j.Acts == doctor.Known(c.acts)
 		}
 		for _, f := range doctor.ExamineCluster(facts) {
 			reported = reported || f.Code == "two-lifecycle-controllers"
 		}
 		if !known || reported != c.acts {
-			t.Errorf("%v: two lifecycle controllers reported %v, want %v; the doctor sees %+v", c.values, reported, c.acts, facts.Judges)
+			t.Errorf("%v: two lifecycle controllers reported %v, want %v; the doctor found %+v", c.values, reported, c.acts, facts.LifecycleControllers)
 		}
 	}
 }

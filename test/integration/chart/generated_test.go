@@ -17,7 +17,7 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-var update = flag.Bool("update", false, "write what is made from other files")
+var update = flag.Bool("update", false, "write generated files")
 
 // agrees compares a file with the wanted content, or writes it with -update.
 func agrees(t *testing.T, file, want string) {
@@ -63,9 +63,9 @@ func names(t *testing.T, dir, ending string) (all []string) {
 	return all
 }
 
-// TestGeneratedFiles checks the chart's copies of rights and policies. Helm reads nothing
+// TestGeneratedFiles_AreUpToDate checks the chart's copies of rights and policies. Helm reads nothing
 // outside of a chart.
-func TestGeneratedFiles(t *testing.T) {
+func TestGeneratedFiles_AreUpToDate(t *testing.T) {
 	for _, dir := range []string{"rbac", "admission"} {
 		inside := filepath.Join(chart, "files", dir)
 		want := names(t, filepath.Join(deploy, dir), ".yaml")
@@ -74,7 +74,7 @@ func TestGeneratedFiles(t *testing.T) {
 		}
 		for _, name := range names(t, inside, ".yaml") {
 			if _, err := os.Stat(filepath.Join(deploy, dir, name+".yaml")); err != nil {
-				t.Errorf("%s/%s.yaml is in the chart alone: remove it", inside, name)
+				t.Errorf("%s/%s.yaml is only in the chart: remove it", inside, name)
 			}
 		}
 	}
@@ -87,9 +87,9 @@ func policyName(file string) string {
 	return hyphen.ReplaceAllStringFunc(file, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
-// TestGeneratedSchema compares the schema's names of configuration fields with the program's
+// TestGeneratedSchema_IsUpToDate compares the schema's names of configuration fields with the program's
 // tables, and its names of policies with their files.
-func TestGeneratedSchema(t *testing.T) {
+func TestGeneratedSchema_IsUpToDate(t *testing.T) {
 	file := filepath.Join(chart, "values.schema.json")
 	want := text(t, file)
 	var policies []string

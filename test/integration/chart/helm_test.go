@@ -95,14 +95,14 @@ func given(values []string) (args []string) {
 	return append(args, version)
 }
 
-func TestLint(t *testing.T) {
+func TestChart_PassesLint(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, version := range kubernetesVersions {
 		helm.must(t, "lint", "--strict", chart, "--kube-version="+version)
 	}
 }
 
-func TestKubernetesVersions(t *testing.T) {
+func TestChart_AcceptsSupportedKubernetesVersions(t *testing.T) {
 	helm := needTool(t, "helm")
 	for version, fits := range map[string]bool{
 		"1.33.9": false, "1.34.0": true, "1.35.2": true, "1.36.3": true, "1.36.0-gke.100": true, "1.37.2": true, "1.37.0-eks-abc": true, "1.38.0": true, "2.0.0": true,
@@ -113,7 +113,7 @@ func TestKubernetesVersions(t *testing.T) {
 	}
 	// By default, a current Helm assumes a later version than the tests.
 	if _, err := helm.run(t.Context(), "template", release, chart); err != nil {
-		t.Errorf("as it is typed: %v", err)
+		t.Errorf("without --kube-version: %v", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func refused(err error, words ...string) error {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			return fmt.Errorf("refused without a word of %q: %w", w, err)
+			return fmt.Errorf("error without %q: %w", w, err)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ var madeFiles = map[string]struct{ templates, values []string }{
 
 const madeHere = "# Made from the chart by make manifests: do not edit.\n"
 
-func TestGeneratedKustomize(t *testing.T) {
+func TestGeneratedKustomize_IsUpToDate(t *testing.T) {
 	helm := needTool(t, "helm")
 	for file, c := range madeFiles {
 		values := append([]string{"--no-hooks"}, c.values...)
@@ -56,9 +56,9 @@ func built(t *testing.T, dir string) map[string]runtime.Object {
 	return objects(t, needTool(t, "kubectl").must(t, "kustomize", filepath.Join(kustomize, dir)))
 }
 
-// TestKustomizations checks that the base is the chart's output with a namespace, and that
+// TestKustomizations_EqualChart checks that the base is the chart's output with a namespace, and that
 // every overlay adds the feature in its name.
-func TestKustomizations(t *testing.T) {
+func TestKustomizations_EqualChart(t *testing.T) {
 	base := built(t, "base")
 	chart := needTool(t, "helm").made(t, "--no-hooks")
 	for _, o := range chart {
@@ -72,8 +72,8 @@ func TestKustomizations(t *testing.T) {
 			t.Errorf("%s (-chart +base):\n%s", name, diff)
 		}
 	}
-	if word := find[*corev1.ConfigMap](t, built(t, "overlays/armed"), "ConfigMap/plimsoll-arming").Data["all"]; word != "armed" {
-		t.Errorf("overlays/armed says %q", word)
+	if setting := find[*corev1.ConfigMap](t, built(t, "overlays/armed"), "ConfigMap/plimsoll-arming").Data["all"]; setting != "armed" {
+		t.Errorf("overlays/armed has the setting %q, want armed", setting)
 	}
 	for overlay, names := range map[string][]string{
 		"overlays/kubelet-keeps-conditions": {"MutatingAdmissionPolicy/plimsoll-kubelet-keeps-conditions", "MutatingAdmissionPolicyBinding/plimsoll-kubelet-keeps-conditions"},

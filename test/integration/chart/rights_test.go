@@ -15,10 +15,10 @@ import (
 // mutating declares that the server has the API, as a server would.
 const mutating = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
-// TestRightsAndPoliciesAreTheFiles checks that the chart has exactly the rights of deploy/rbac
+// TestRights_EqualFiles checks that the chart has exactly the rights of deploy/rbac
 // and the policies of deploy/admission. Each optional right is granted with the option that
 // requires it, and with no other.
-func TestRightsAndPoliciesAreTheFiles(t *testing.T) {
+func TestRights_EqualFiles(t *testing.T) {
 	helm := needTool(t, "helm")
 	always := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/evicted-keeps-reason", "admission/agent-own-node"}
 	for _, c := range []struct {
@@ -100,9 +100,9 @@ func TestPolicies_LeaderLease(t *testing.T) {
 	}
 }
 
-// TestThePolicyIsOfTheServer checks that an API which the server has under an older version
+// TestPolicies_UseVersionOfServer checks that an API which the server has under an older version
 // only is used in that version.
-func TestThePolicyIsOfTheServer(t *testing.T) {
+func TestPolicies_UseVersionOfServer(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, version := range []string{"v1", "v1beta1"} {
 		manifest, err := helm.template(t, `policies.kubeletKeepsConditions=true`, "--show-only=templates/policies.yaml",
@@ -112,18 +112,18 @@ func TestThePolicyIsOfTheServer(t *testing.T) {
 		}
 		for _, kind := range []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"} {
 			if !strings.Contains(manifest, "apiVersion: admissionregistration.k8s.io/"+version+"\nkind: "+kind+"\n") {
-				t.Errorf("on a server with %s there is no %s of that", version, kind)
+				t.Errorf("on a server with %s the chart has no %s of this version", version, kind)
 			}
 		}
 	}
 }
 
-// TestEveryFileIsOfSomeUse checks that every file of deploy/rbac is granted by some option.
-func TestEveryFileIsOfSomeUse(t *testing.T) {
+// TestFiles_AreAllUsed checks that every file of deploy/rbac is granted by some option.
+func TestFiles_AreAllUsed(t *testing.T) {
 	template := text(t, filepath.Join(chart, "templates", "rights.yaml"))
 	for _, name := range names(t, filepath.Join(deploy, "rbac"), ".yaml") {
 		if !strings.Contains(template, `$files "`+name+`"`) {
-			t.Errorf("templates/rights.yaml knows no file %s.yaml of deploy/rbac", name)
+			t.Errorf("templates/rights.yaml does not use %s.yaml of deploy/rbac", name)
 		}
 	}
 	values := text(t, filepath.Join(chart, "values.yaml"))

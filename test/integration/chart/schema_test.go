@@ -13,9 +13,9 @@ import (
 	"plimsoll.dev/plimsoll/agent/config"
 )
 
-// TestWhatIsRefused checks that a misspelt, mistyped or unusable value is reported before
+// TestSchema_RefusesInvalidValues checks that a misspelt, mistyped or unusable value is reported before
 // anything is installed.
-func TestWhatIsRefused(t *testing.T) {
+func TestSchema_RefusesInvalidValues(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
 		value string
@@ -79,9 +79,9 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestMonitors_RefusedIfNothingCanBeRead covers settings with which Prometheus would be
+// TestMonitors_RefusedWithoutAccess covers settings with which Prometheus would be
 // refused, or not reach the pods.
-func TestMonitors_RefusedIfNothingCanBeRead(t *testing.T) {
+func TestMonitors_RefusedWithoutAccess(t *testing.T) {
 	helm := needTool(t, "helm")
 	_, err := helm.template(t, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
 	if err := refused(err, "metrics.authorization", "metrics.serviceMonitor"); err != nil {
@@ -93,9 +93,9 @@ func TestMonitors_RefusedIfNothingCanBeRead(t *testing.T) {
 	}
 }
 
-// TestMonitorsNeedAnAddress checks that monitors of endpoints on loopback are refused, because
+// TestMonitors_RefusedOnLoopback checks that monitors of endpoints on loopback are refused, because
 // nothing could read them.
-func TestMonitorsNeedAnAddress(t *testing.T) {
+func TestMonitors_RefusedOnLoopback(t *testing.T) {
 	helm := needTool(t, "helm")
 	_, err := helm.template(t, `hostNetwork=true`, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
 	if err := refused(err, "healthzBindAddress", "0.0.0.0"); err != nil {
@@ -103,9 +103,9 @@ func TestMonitorsNeedAnAddress(t *testing.T) {
 	}
 }
 
-// TestSchema_TakesWhatTheProgramTakes checks that every accepted notation of a threshold also
+// TestSchema_AcceptsValidValues checks that every accepted notation of a threshold also
 // passes the schema.
-func TestSchema_TakesWhatTheProgramTakes(t *testing.T) {
+func TestSchema_AcceptsValidValues(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct{ field, value string }{
 		{"evictionHard", `{"memory.available":"500Mi","allocatableMemory.available":"1.5Gi","nodefs.available":"10%","nodefs.inodesFree":"5e3","pid.available":1000}`},
@@ -156,17 +156,17 @@ func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 			t.Errorf("%v: soft thresholds %v, evicted by %s, want %s", c.values, read.EvictionSoft, read.SoftEviction, c.method)
 		}
 		if granted := all["ClusterRole/plimsoll-agent-direct-eviction"] != nil; granted != (c.method == "direct") {
-			t.Errorf("%v: the right to ask for evictions: %v", c.values, granted)
+			t.Errorf("%v: right to request evictions: %v", c.values, granted)
 		}
 	}
 	if without := helm.made(t); without["ClusterRole/plimsoll-agent-direct-eviction"] != nil {
-		t.Error("without soft thresholds agents may ask for evictions")
+		t.Error("agents may request evictions without soft thresholds")
 	}
 }
 
-// TestConfigCheck_ReadsWhatIsInstalled checks that the Job that runs before everything else
+// TestConfigCheck_ReadsInstalledFiles checks that the Job that runs before everything else
 // reads the very files that agents and controllers get.
-func TestConfigCheck_ReadsWhatIsInstalled(t *testing.T) {
+func TestConfigCheck_ReadsInstalledFiles(t *testing.T) {
 	helm := needTool(t, "helm")
 	all := helm.made(t, `agent.config={"evictionHard":{"memory.available":"700Mi"}}`, `controller.config.mode="replace"`, `fullnameOverride="mark"`)
 	files := find[*corev1.ConfigMap](t, all, "ConfigMap/mark-config-check")
@@ -185,7 +185,7 @@ func TestConfigCheck_ReadsWhatIsInstalled(t *testing.T) {
 		t.Errorf("it runs plimsoll %s", got)
 	}
 	if rule := job.Spec.PodFailurePolicy.Rules[0]; rule.Action != batchv1.PodFailurePolicyActionFailJob || rule.OnExitCodes.Values[0] != 2 {
-		t.Errorf("a faulty configuration is tried again: %+v", rule)
+		t.Errorf("a faulty configuration is retried: %+v", rule)
 	}
 	for name := range helm.made(t, `configCheck.enabled=false`) {
 		if strings.Contains(name, "config-check") {

@@ -109,11 +109,11 @@ func (s *server) everything(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
-// eventually retries ask while the server learns of a recent write. Returns the last error
+// eventually retries query until the server has received a recent write. Returns the last error
 // after 30 s.
-func (s *server) eventually(ctx context.Context, ask func(context.Context) error) (err error) {
+func (s *server) eventually(ctx context.Context, query func(context.Context) error) (err error) {
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err = ask(ctx)
+		err = query(ctx)
 		return err == nil, nil
 	})
 	return err
@@ -161,16 +161,16 @@ func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
 	return found
 }
 
-// TestOnAServer runs all parts; each leaves the server as it was.
-func TestOnAServer(t *testing.T) {
+// TestRelease_OnAPIServer runs all parts; each leaves the server as it was.
+func TestRelease_OnAPIServer(t *testing.T) {
 	s := newServer(t)
-	t.Run("a namespace that refuses the agent", s.refusingNamespace)
-	t.Run("life", s.life)
-	t.Run("the word of arming stays", s.theWordOfArmingStays)
-	t.Run("a word that is older than the release", s.wordsBeforeInstall)
-	t.Run("a word that brakes", s.disarmingUpgrade)
-	t.Run("a faulty configuration changes nothing", s.faultyConfiguration)
-	t.Run("every variant", s.everyVariant)
+	t.Run("namespace that refuses the agent", s.refusingNamespace)
+	t.Run("life cycle", s.life)
+	t.Run("arming setting survives upgrades", s.settingSurvivesUpgrades)
+	t.Run("arming setting before the release", s.settingBeforeInstall)
+	t.Run("upgrade that disarms", s.disarmingUpgrade)
+	t.Run("faulty configuration", s.faultyConfiguration)
+	t.Run("all variants", s.everyVariant)
 }
 
 // life installs, upgrades, rolls back and uninstalls, and checks that nothing is left.
@@ -181,7 +181,7 @@ func (s *server) life(t *testing.T) {
 	notes := s.must(t, "install")
 	for _, words := range []string{"The agents are disarmed, except on nodes that were armed by name", "plimsoll arm --all", "The controller observes"} {
 		if !strings.Contains(notes, words) {
-			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+			t.Errorf("the notes do not contain %q:\n%s", words, notes)
 		}
 	}
 	if diff := cmp.Diff([]string{"plimsoll-config-check"}, s.jobs.ran()); diff != "" {
@@ -191,11 +191,11 @@ func (s *server) life(t *testing.T) {
 	first := s.daemonSet(t)
 	s.must(t, "upgrade")
 	if again := s.daemonSet(t); again.Generation != first.Generation {
-		t.Errorf("an upgrade without a change makes other pods: %s", cmp.Diff(first.Spec, again.Spec))
+		t.Errorf("an upgrade without a change replaced pods: %s", cmp.Diff(first.Spec, again.Spec))
 	}
 	s.must(t, "upgrade", `agent.config={"evictionHard":{"memory.available":"700Mi"}}`)
 	if changed := s.daemonSet(t); changed.Generation == first.Generation {
-		t.Error("another configuration does not make other pods: the agents go on with the old one")
+		t.Error("a changed configuration did not replace pods")
 	}
 	s.helm.must(t, "rollback", release, "1")
 	if diff := cmp.Diff(first.Spec, s.daemonSet(t).Spec); diff != "" {
@@ -208,7 +208,7 @@ func (s *server) life(t *testing.T) {
 		t.Errorf("Jobs before it was uninstalled (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {
-		t.Errorf("left behind (-before +after):\n%s", diff)
+		t.Errorf("objects after uninstall (-before +after):\n%s", diff)
 	}
 }
 
@@ -246,11 +246,11 @@ func (s *server) settled(t *testing.T, want []string) (all []string) {
 	return all
 }
 
-// theWordOfArmingStays checks that the chart does not revert the setting for all nodes, which
+// settingSurvivesUpgrades checks that the chart does not revert the setting for all nodes, which
 // is stored in an object of the chart.
-func (s *server) theWordOfArmingStays(t *testing.T) {
+func (s *server) settingSurvivesUpgrades(t *testing.T) {
 	configMaps := s.api.CoreV1().ConfigMaps(namespace)
-	word := func() string {
+	setting := func() string {
 		t.Helper()
 		found, err := configMaps.Get(t.Context(), "plimsoll-arming", metav1.GetOptions{})
 		if err != nil {
@@ -258,7 +258,7 @@ func (s *server) theWordOfArmingStays(t *testing.T) {
 		}
 		return found.Data["all"]
 	}
-	say := func(w string) {
+	set := func(w string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{"all":%q}}`, w)
 		if _, err := configMaps.Patch(t.Context(), "plimsoll-arming", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "plimsoll"}); err != nil {
@@ -267,29 +267,29 @@ func (s *server) theWordOfArmingStays(t *testing.T) {
 	}
 	expect := func(want, when string) {
 		t.Helper()
-		if got := word(); got != want {
-			t.Errorf("%s: the word is %q, want %q", when, got, want)
+		if got := setting(); got != want {
+			t.Errorf("%s: got setting %q, want %q", when, got, want)
 		}
 	}
 	s.must(t, "install")
-	expect("", "installed without a word")
-	say("armed")
+	expect("", "installed without a setting")
+	set("armed")
 	s.must(t, "upgrade", `podAnnotations={"a":"b"}`)
 	expect("armed", "armed by hand, then upgraded")
 	s.helm.must(t, "rollback", release, "1")
 	expect("armed", "armed by hand, then rolled back")
 	s.helm.must(t, "uninstall", release, "--no-hooks")
 
-	tells := func(notes, words string) {
+	contains := func(notes, words string) {
 		t.Helper()
 		if !strings.Contains(notes, words) {
-			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+			t.Errorf("the notes do not contain %q:\n%s", words, notes)
 		}
 	}
-	tells(s.must(t, "install", `agent.arming.all="armed"`), "The agents are told to act")
-	expect("armed", "installed with a word")
-	say("disarmed")
-	tells(s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`), "The agents are disarmed")
-	expect("disarmed", "installed with a word, disarmed by hand, then upgraded")
+	contains(s.must(t, "install", `agent.arming.all="armed"`), "The agents are told to act")
+	expect("armed", "installed with a setting")
+	set("disarmed")
+	contains(s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`), "The agents are disarmed")
+	expect("disarmed", "installed with a setting, disarmed by hand, then upgraded")
 	s.helm.must(t, "uninstall", release, "--no-hooks")
 }

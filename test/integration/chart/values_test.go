@@ -21,9 +21,9 @@ Every value of the chart in ` + "`deploy/helm/plimsoll`" + `, with its default. 
 ` + "`agent.config` and `controller.config`" + `.
 `
 
-// TestGeneratedReferenceOfValues holds docs/reference/helm-values.md to the comments of
+// TestGeneratedValuesReference_IsUpToDate compares docs/reference/helm-values.md with the comments of
 // values.yaml. Every key has a comment, or is part of one that has.
-func TestGeneratedReferenceOfValues(t *testing.T) {
+func TestGeneratedValuesReference_IsUpToDate(t *testing.T) {
 	text := text(t, filepath.Join(chart, "values.yaml"))
 	var defaults map[string]any
 	if err := yaml.Unmarshal([]byte(text), &defaults); err != nil {

@@ -67,7 +67,7 @@ func (s *server) accepts(ctx context.Context, mapper meta.RESTMapper, o runtime.
 	var client dynamic.ResourceInterface = s.objects.Resource(found.Resource)
 	if found.Scope.Name() == meta.RESTScopeNameNamespace {
 		if described.GetNamespace() == "" {
-			return errors.New("it says no namespace: kubectl would put it into whichever is chosen")
+			return errors.New("it has no namespace: kubectl would use the current one")
 		}
 		client = s.objects.Resource(found.Resource).Namespace(described.GetNamespace())
 	}

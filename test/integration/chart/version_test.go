@@ -19,7 +19,7 @@ func TestVersion_HasOneSource(t *testing.T) {
 	image := find[*appsv1.DaemonSet](t, needTool(t, "helm").made(t), "DaemonSet/plimsoll-agent").Spec.Template.Spec.Containers[0].Image
 	name, tag, _ := strings.Cut(image, ":")
 	if tag != version {
-		t.Errorf("the chart asks for %s, and is of version %s", image, version)
+		t.Errorf("the chart uses %s, but its version is %s", image, version)
 	}
 	for target, want := range map[string][]string{
 		"build": {"-X main.version=" + version + " ", "-X main.commit="},

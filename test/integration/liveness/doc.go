@@ -2,7 +2,7 @@
 // virtual time, on random nodes with hostile and ordinary pods.
 //
 // Invariants: an eviction has been tried whenever a hard threshold has been met for 40 s and an
-// evictable pod holds the missing amount. A check without action has its reason in the decision
+// evictable pod uses the missing amount. A check without action has its reason in the decision
 // log, once per change. SEQUENCES sets the number of nodes (1,000), SEED repeats them, and ONLY
 // runs one of them.
 package liveness

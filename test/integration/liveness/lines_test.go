@@ -25,7 +25,7 @@ func (m *monitor) once(d *agent.Decision) {
 		text = d.Threshold
 	}
 	if m.lines[kind] == text {
-		m.fault("told twice: %s %s", d.Decision, d.Reason)
+		m.fault("logged twice: %s %s", d.Decision, d.Reason)
 	}
 	m.lines[kind] = text
 }

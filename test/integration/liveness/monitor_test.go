@@ -13,10 +13,10 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// longest is the maximum time for which a hard threshold may be met before an eviction is tried.
+// maxDelay is the maximum time for which a hard threshold may be met before an eviction is tried.
 // For the next eviction it counts from the time at which the previous one has freed its
 // resources, which may take 30 s.
-const longest = 40 * time.Second
+const maxDelay = 40 * time.Second
 
 // delay is the time for which a threshold was met, with an evictable pod, before an eviction
 // was tried.
@@ -36,18 +36,18 @@ type monitor struct {
 	begun          time.Time
 	verbose        bool // for one sequence alone
 
-	since   [signals.Count]time.Time // of an obligation
-	hog     [signals.Count]string    // the pod that causes it
-	tried   signals.ConditionSet     // since the previous check
-	delays  []delay
-	counts  map[string]int
-	spent   []spent
-	owners  map[string]int
-	pending map[string]int // evictions without a reported end
-	lines   map[string]string
-	asked   *agent.Decision      // the soft eviction in progress
-	givenUp map[string]time.Time // pods with an abandoned soft eviction, by UID
-	futile  signals.ConditionSet // conditions with ineffective evictions
+	since       [signals.Count]time.Time // of an obligation
+	hog         [signals.Count]string    // the pod that causes it
+	tried       signals.ConditionSet     // since the previous check
+	delays      []delay
+	counts      map[string]int
+	spent       []spent
+	owners      map[string]int
+	pending     map[string]int // evictions without a reported end
+	lines       map[string]string
+	requested   *agent.Decision      // the soft eviction in progress
+	givenUp     map[string]time.Time // pods with an abandoned soft eviction, by UID
+	ineffective signals.ConditionSet // conditions with ineffective evictions
 }
 
 type spent struct {
@@ -69,7 +69,7 @@ func (m *monitor) Report(d *agent.Decision) {
 		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Check, d.Pod, d.Reason, d.Failed)
 	}
 	if s, err := signals.Parse(d.Signal); err == nil && d.LimitedBy == "ineffective" {
-		m.futile.Add(s.Definition().Condition)
+		m.ineffective.Add(s.Definition().Condition)
 	}
 	m.soft(d)
 	switch d.Decision {
@@ -104,17 +104,17 @@ func (m *monitor) Report(d *agent.Decision) {
 
 // soft checks the duration of soft evictions. A pod has its grace period, five minutes for a
 // budget or a controller, and its grace period once more if it is deleted by then. Then other
-// pods are asked.
+// pods are considered.
 func (m *monitor) soft(d *agent.Decision) {
 	switch d.Decision {
 	case agent.SoftEvicting:
 		if at, given := m.givenUp[d.UID]; given && d.Time.Sub(at) < 50*time.Minute {
-			m.fault("%s was given up on %s ago, and is asked for again", d.Pod, d.Time.Sub(at))
+			m.fault("%s was requested again %s after its withdrawal", d.Pod, d.Time.Sub(at))
 		}
-		m.asked = d
+		m.requested = d
 	case agent.Withdrawn, agent.Terminated:
-		if m.asked != nil && m.asked.UID == d.UID {
-			m.asked = nil
+		if m.requested != nil && m.requested.UID == d.UID {
+			m.requested = nil
 		}
 		if d.Decision == agent.Withdrawn && len(d.Failed) > 0 {
 			m.givenUp[d.UID] = d.Time
@@ -164,17 +164,17 @@ func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 			*since = time.Time{}
 		case since.IsZero():
 			*since = now
-		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
+		case m.ineffective.Has(s.Definition().Condition) && n.grew.After(*since):
 			*since = n.grew // evictions pause for usage outside of pods
-		case now.Sub(*since) > longest:
-			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.Blocked, o.Limit.By, o.Failed, blocks(o))
+		case now.Sub(*since) > maxDelay:
+			m.fault("%s has been met for %s without an attempt, although %s: blocked %q, limited by %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.Blocked, o.Limit.By, o.Failed, blocks(o))
 			*since = now
 		}
 	}
 	m.tried = 0
-	if d := m.asked; d != nil && now.Sub(d.Time) > 2*time.Duration(*d.Grace)*time.Second+6*time.Minute {
-		m.fault("%s is asked for since %s, and no other pod can be", d.Pod, now.Sub(d.Time))
-		m.asked = nil
+	if d := m.requested; d != nil && now.Sub(d.Time) > 2*time.Duration(*d.Grace)*time.Second+6*time.Minute {
+		m.fault("%s has been requested for %s and blocks all other pods", d.Pod, now.Sub(d.Time))
+		m.requested = nil
 	}
 	m.explained(o)
 	for i := range o.Passed {
@@ -192,7 +192,7 @@ func (m *monitor) failures(o *agent.Outcome) {
 	}
 }
 
-// obliges reports whether a hard threshold is met and an evictable pod holds the missing
+// obliges reports whether a hard threshold is met and an evictable pod uses the missing
 // amount.
 func (m *monitor) obliges(t *eviction.Threshold) bool {
 	available := m.node.available(t.Signal)
@@ -209,7 +209,7 @@ func (m *monitor) obliges(t *eviction.Threshold) bool {
 		if m.limited() && p.uses[t.Signal] <= request {
 			continue // behind a pod exempt from eviction it is a bystander
 		}
-		if !urgent && (m.futile.Has(t.Signal.Definition().Condition) || m.owners[p.Owner] >= 3) {
+		if !urgent && (m.ineffective.Has(t.Signal.Definition().Condition) || m.owners[p.Owner] >= 3) {
 			continue
 		}
 		m.hog[t.Signal] = fmt.Sprintf("%s uses %d of %d missing, urgent %v", p.Key(), p.uses[t.Signal], missing, urgent)
@@ -243,14 +243,14 @@ func (m *monitor) explained(o *agent.Outcome) {
 	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Collecting {
 		return
 	}
-	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
+	logged := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
 	switch {
 	case o.Blocked == "no pod could be evicted a moment ago":
 	case o.Blocked != "" && strings.Contains(o.Blocked, "is still being freed") && len(m.pending) > 0:
-	case o.Blocked != "" && strings.Contains(told(agent.Blocked), o.Blocked):
-	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(told(agent.Limited), " "+o.Limit.By.String()+" ")):
-	case o.Blocked == "" && o.Limit.By == limiter.None && told(agent.Failed) == t.String():
+	case o.Blocked != "" && strings.Contains(logged(agent.Blocked), o.Blocked):
+	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(logged(agent.Limited), " "+o.Limit.By.String()+" ")):
+	case o.Blocked == "" && o.Limit.By == limiter.None && logged(agent.Failed) == t.String():
 	default:
-		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.Blocked, o.Limit.By, m.lines, m.pending)
+		m.fault("no action for %s and no reason in the log: blocked %q, limited by %q; logged %q, pending %v", t, o.Blocked, o.Limit.By, m.lines, m.pending)
 	}
 }

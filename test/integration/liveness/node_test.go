@@ -210,8 +210,8 @@ func killed(r evict.Result, err error) (agent.Killed, error) {
 	return k, err
 }
 
-func (v *victim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (agent.Killed, error) {
-	return killed(v.pod.node.ladder.Immediate(ctx, telling, waiting, wait, v.eviction, v))
+func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+	return killed(v.pod.node.ladder.Immediate(ctx, reporting, waiting, wait, v.eviction, v))
 }
 
 func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {

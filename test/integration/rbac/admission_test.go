@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// patience bounds the wait for one thing to happen.
+// patience bounds every wait.
 const patience = 30 * time.Second
 
 func until(t *testing.T, what string, so func() bool) {
@@ -27,35 +27,35 @@ func refusedByPolicy(answer string) bool {
 	return strings.Contains(answer, "ValidatingAdmissionPolicy '"+policyName+"'")
 }
 
-// TestATokenWritesToItsOwnNodeAlone makes every write by the agent's own code with real tokens,
+// TestToken_WritesOnlyToOwnNode makes every write by the agent's own code with real tokens,
 // at its own node and at another one.
-func TestATokenWritesToItsOwnNodeAlone(t *testing.T) {
-	y := newYard(t)
-	for _, holder := range []struct {
+func TestToken_WritesOnlyToOwnNode(t *testing.T) {
+	y := newEnv(t)
+	for _, caller := range []struct {
 		name  string
 		bound *authenticationv1.BoundObjectReference
 	}{
 		{"bound to a pod", y.own.toPod()},
 		{"bound to a Node", y.own.toNode()},
-		{"bound to nothing", nil},
+		{"unbound", nil},
 	} {
-		t.Run(holder.name, func(t *testing.T) {
-			client, r := listen(t, y.Bearer(token(t, y.admin, holder.bound)))
+		t.Run(caller.name, func(t *testing.T) {
+			client, r := listen(t, y.Bearer(token(t, y.admin, caller.bound)))
 			for _, w := range writes {
-				y.expect(t, w, client, r, y.own, holder.bound != nil)
-				y.expect(t, w, client, r, y.strange, holder.bound != nil && w.exception)
+				y.expect(t, w, client, r, y.own, caller.bound != nil)
+				y.expect(t, w, client, r, y.other, caller.bound != nil && w.exception)
 			}
 		})
 	}
 	everyRightIsUsed(t)
 	y.checkedTypes(t)
 	t.Run("reviews of clients' tokens", y.reviews)
-	t.Run("more than it needs", y.more)
+	t.Run("more than necessary", y.more)
 	t.Run("the leader's lease", y.leader)
 }
 
 // expect makes a write and compares the server's answer.
-func (y *yard) expect(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place, allowed bool) {
+func (y *env) expect(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place, allowed bool) {
 	t.Helper()
 	at.reset()
 	if w.before != nil {
@@ -71,7 +71,7 @@ func (y *yard) expect(t *testing.T, w write, client kubernetes.Interface, r *rec
 }
 
 // answer returns the server's answer to a write, or to a refused preceding one.
-func (y *yard) answer(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place) (got writing) {
+func (y *env) answer(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place) (got writing) {
 	t.Helper()
 	n := len(r.after(0))
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -94,9 +94,9 @@ func (y *yard) answer(t *testing.T, w write, client kubernetes.Interface, r *rec
 			}
 		}
 		select {
-		case <-r.heard:
+		case <-r.changed:
 		case <-ctx.Done():
-			t.Fatalf("%s, at %s: the agent's code did not write; seen %v", w.what, at.node, r.after(n))
+			t.Fatalf("%s, at %s: the agent's code did not write; requests %v", w.what, at.node, r.after(n))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func everyRightIsUsed(t *testing.T) {
 	t.Helper()
 	for _, right := range ofAccount(theAgent) {
 		for _, verb := range right.eachVerb() {
-			if slices.Contains([]string{"get", "list", "watch"}, verb) || right.asks() {
+			if slices.Contains([]string{"get", "list", "watch"}, verb) || right.isReview() {
 				continue
 			}
 			one := right
@@ -122,7 +122,7 @@ func everyRightIsUsed(t *testing.T) {
 
 // checkedTypes waits until the server has checked the policy's expressions against the types
 // that it matches, and reads its warnings.
-func (y *yard) checkedTypes(t *testing.T) {
+func (y *env) checkedTypes(t *testing.T) {
 	t.Helper()
 	policies := y.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	until(t, "the controller manager has checked the policy's types", func() bool {

@@ -20,16 +20,16 @@ const ready = `{"type":"Ready","status":"True","reason":"KubeletReady"},{"type":
 
 var beyondNodeStatus = []struct{ what, patch string }{
 	{"arm the agent", `{"metadata":{"annotations":{"plimsoll.dev/arming":"armed"}}}`},
-	{"accept what speaks against arming", `{"metadata":{"annotations":{"plimsoll.dev/accept-findings":"kubelet-threshold"}}}`},
+	{"accept findings against arming", `{"metadata":{"annotations":{"plimsoll.dev/accept-findings":"kubelet-threshold"}}}`},
 	{"label the node", `{"metadata":{"labels":{"role":"control-plane"}}}`},
-	{"keep the node from being deleted", `{"metadata":{"finalizers":["example.com/forever"]}}`},
-	{"give the node an owner", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`},
-	{"not be ready", `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"MemoryPressure","status":"False"}]}}`},
-	{"have no word of being ready", `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"}]}}`},
-	{"have no network", `{"status":{"conditions":[` + ready + `,{"type":"NetworkUnavailable","status":"True"}]}}`},
-	{"a condition of somebody else", `{"status":{"conditions":[` + ready + `,{"type":"example.com/plimsoll.dev/x","status":"True"}]}}`},
+	{"add a finalizer to the node", `{"metadata":{"finalizers":["example.com/forever"]}}`},
+	{"add an owner to the node", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`},
+	{"report not ready", `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"MemoryPressure","status":"False"}]}}`},
+	{"remove the condition Ready", `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"}]}}`},
+	{"report no network", `{"status":{"conditions":[` + ready + `,{"type":"NetworkUnavailable","status":"True"}]}}`},
+	{"a condition of another component", `{"status":{"conditions":[` + ready + `,{"type":"example.com/plimsoll.dev/x","status":"True"}]}}`},
 	{"more memory", `{"status":{"capacity":{"memory":"64Gi"}}}`},
-	{"less to allocate", `{"status":{"allocatable":{"memory":"1Mi"}}}`},
+	{"less allocatable memory", `{"status":{"allocatable":{"memory":"1Mi"}}}`},
 	{"another address", `{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.66"}]}}`},
 	{"another port of the kubelet", `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":6666}}}}`},
 	{"another kubelet", `{"status":{"nodeInfo":{"kubeletVersion":"v1.0.0"}}}`},
@@ -47,31 +47,31 @@ var beyondNode = []struct{ what, patch string }{
 	{"cordon the node", `{"spec":{"unschedulable":true}}`},
 	{"a provider's name", `{"spec":{"providerID":"cloud://x"}}`},
 	{"a network", `{"spec":{"podCIDR":"192.0.2.0/24","podCIDRs":["192.0.2.0/24"]}}`},
-	{"somebody else's taint away", `{"spec":{"taints":[]}}`},
-	{"a taint of nobody's", `{"spec":{"taints":[` + team + `,{"key":"mine","effect":"NoSchedule"}]}}`},
+	{"remove a taint of another component", `{"spec":{"taints":[]}}`},
+	{"a taint with a foreign key", `{"spec":{"taints":[` + team + `,{"key":"mine","effect":"NoSchedule"}]}}`},
 	{"a taint that evicts", `{"spec":{"taints":[` + team + `,{"key":"plimsoll.dev/memory-pressure","effect":"NoExecute"}]}}`},
 	{"a standard taint", `{"spec":{"taints":[` + team + `,{"key":"node.kubernetes.io/memory-pressure","effect":"NoSchedule"}]}}`},
-	{"another taint in our name", `{"spec":{"taints":[` + team + `,{"key":"plimsoll.dev/mine","effect":"NoSchedule"}]}}`},
+	{"another taint with our prefix", `{"spec":{"taints":[` + team + `,{"key":"plimsoll.dev/mine","effect":"NoSchedule"}]}}`},
 }
 
 var beyondPodStatus = []struct{ what, patch string }{
 	{"label the pod", `{"metadata":{"labels":{"app":"bank"}}}`},
-	{"have no label", `{"metadata":{"labels":null}}`},
+	{"remove the labels", `{"metadata":{"labels":null}}`},
 	{"an annotation", `{"metadata":{"annotations":{"plimsoll.dev/eviction-policy":"never"}}}`},
 	{"no finalizer", `{"metadata":{"finalizers":null}}`},
-	{"say that it succeeded", `{"status":{"phase":"Succeeded"}}`},
-	{"say that it waits", `{"status":{"phase":"Pending"}}`},
-	{"say that it failed by itself", `{"status":{"phase":"Failed"}}`},
-	{"say that it failed for another reason", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`},
-	{"a reason while it runs", `{"status":{"reason":"Evicted"}}`},
-	{"a message while it runs", `{"status":{"message":"mine"}}`},
+	{"phase Succeeded", `{"status":{"phase":"Succeeded"}}`},
+	{"phase Pending", `{"status":{"phase":"Pending"}}`},
+	{"phase Failed without a reason", `{"status":{"phase":"Failed"}}`},
+	{"phase Failed for another reason", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`},
+	{"a reason of a running pod", `{"status":{"reason":"Evicted"}}`},
+	{"a message of a running pod", `{"status":{"message":"mine"}}`},
 	{"another image", `{"status":{"containerStatuses":[{"name":"app","image":"other","imageID":"none","ready":true,"restartCount":0,"containerID":"containerd://app","state":{"running":{}}}]}}`},
 	{"no containers", `{"status":{"containerStatuses":null}}`},
 	{"init containers", `{"status":{"initContainerStatuses":[{"name":"app","image":"none","imageID":"none"}]}}`},
 	{"another address", `{"status":{"podIP":"192.0.2.8","podIPs":[{"ip":"192.0.2.8"}]}}`},
 	{"another address of the host", `{"status":{"hostIP":"192.0.2.9","hostIPs":[{"ip":"192.0.2.9"}]}}`},
 	{"an earlier start", `{"status":{"startTime":"2020-01-01T00:00:00Z"}}`},
-	{"not be ready", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`},
+	{"report not ready", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`},
 	{"no conditions", `{"status":{"conditions":null}}`},
 	{"a gate of readiness", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"example.com/gate","status":"True"}]}}`},
 	{"another's disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler"}]}}`},
@@ -80,10 +80,10 @@ var beyondPodStatus = []struct{ what, patch string }{
 
 // beyondEnd are reports about pods that have ended, and attempts to revert an eviction.
 var beyondEnd = []struct{ what, before, patch string }{
-	{"evict what succeeded", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
-	{"evict what failed", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
-	{"raise the dead", `{"status":{"phase":"Failed","reason":"Evicted"}}`, `{"status":{"phase":"Running","reason":null}}`},
-	{"forget a disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
+	{"evict a succeeded pod", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"evict a failed pod", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"revert an eviction", `{"status":{"phase":"Failed","reason":"Evicted"}}`, `{"status":{"phase":"Running","reason":null}}`},
+	{"remove DisruptionTarget", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
 		`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`},
 }
 
@@ -97,13 +97,13 @@ var withoutEffect = []struct{ what, resource, patch string }{
 
 // thief has the token of the agent of one node.
 type thief struct {
-	*yard
+	*env
 	t    *testing.T
 	rest rest.Interface // of the core group
 	core kubernetes.Interface
 }
 
-func (y *yard) more(t *testing.T) {
+func (y *env) more(t *testing.T) {
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, y.own.toPod())))
 	if err != nil {
 		t.Fatal(err)
@@ -171,39 +171,39 @@ func (f *thief) objects() []any {
 func (f *thief) unscheduled() {
 	nowhere := f.own.pod.DeepCopy()
 	nowhere.ObjectMeta = metav1.ObjectMeta{Name: "nowhere", Namespace: victims}
-	nowhere.Spec.NodeName, nowhere.Spec.SchedulerName = "", "nobody"
+	nowhere.Spec.NodeName, nowhere.Spec.SchedulerName = "", "none"
 	_, err := f.admin.CoreV1().Pods(victims).Create(f.t.Context(), nowhere, metav1.CreateOptions{})
 	f.own.must(err)
-	f.refused("evict a pod that is nowhere", f.patch("namespaces/"+victims+"/pods/nowhere/status", `{"status":{"phase":"Failed","reason":"Evicted"}}`))
+	f.refused("evict an unscheduled pod", f.patch("namespaces/"+victims+"/pods/nowhere/status", `{"status":{"phase":"Failed","reason":"Evicted"}}`))
 }
 
 // events tries events in the name of other components, or about objects outside an agent's
 // duties.
 func (f *thief) events() {
 	for what, e := range map[string]corev1.Event{
-		"as the kubelet":         {Source: corev1.EventSource{Component: "kubelet", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
-		"as another agent":       {Source: corev1.EventSource{Component: "plimsoll", Host: f.strange.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
-		"as nobody":              {InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
-		"about another node":     {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: f.strange.node}},
-		"about a Secret":         {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Secret", Name: "x"}},
-		"about nothing in words": {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}},
+		"as the kubelet":     {Source: corev1.EventSource{Component: "kubelet", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"as another agent":   {Source: corev1.EventSource{Component: "plimsoll", Host: f.other.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"without a source":   {InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"about another node": {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: f.other.node}},
+		"about a Secret":     {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Secret", Name: "x"}},
+		"without an object":  {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}},
 	} {
 		e.GenerateName, e.InvolvedObject.Namespace = "thief-", "default"
 		_, err := f.core.CoreV1().Events("default").Create(f.t.Context(), &e, metav1.CreateOptions{})
 		f.refused("an event "+what, err)
 	}
-	others := corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Source: corev1.EventSource{Component: "plimsoll", Host: f.strange.node},
+	others := corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Source: corev1.EventSource{Component: "plimsoll", Host: f.other.node},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x", Namespace: "default"}, Reason: "Evicted"}
 	_, err := f.admin.CoreV1().Events("default").Create(context.Background(), &others, metav1.CreateOptions{})
 	f.own.must(err)
 	f.refused("change another agent's event", f.patch("namespaces/default/events/theirs", `{"reason":"Fine"}`))
-	f.refused("make another agent's event one's own", f.patch("namespaces/default/events/theirs", `{"source":{"host":"`+f.own.node+`"}}`))
+	f.refused("change the source of another agent's event", f.patch("namespaces/default/events/theirs", `{"source":{"host":"`+f.own.node+`"}}`))
 }
 
 // leases tries the leases of others: their holder leads the controllers.
 func (f *thief) leases() {
 	f.own.leaseOf(namespace, "plimsoll-controller")
-	for _, name := range []string{"plimsoll-controller", f.strange.node} {
+	for _, name := range []string{"plimsoll-controller", f.other.node} {
 		f.own.leaseOf(namespace, name)
 		leases := f.core.CoordinationV1().Leases(namespace)
 		l, err := leases.Get(f.t.Context(), name, metav1.GetOptions{})

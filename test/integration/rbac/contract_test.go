@@ -1,5 +1,5 @@
 // Package rbac_test compares the files in deploy/rbac with the exact rights of the agent and of
-// the controller. It reads the files, and asks an API server's own authorizer.
+// the controller. It reads the files, and queries the authorizer of an API server.
 package rbac_test
 
 import (
@@ -71,9 +71,9 @@ var contract = []right{
 }
 
 // ofAccount returns the contract's rights of one account.
-func ofAccount(who account) (rights []right) {
+func ofAccount(subject account) (rights []right) {
 	for _, r := range contract {
-		if accountOf(r.file) == who {
+		if accountOf(r.file) == subject {
 			rights = append(rights, r)
 		}
 	}
@@ -93,8 +93,8 @@ func options() (files []string) {
 // forbidden lists rights of use to a thief of a token. They must be missing, whatever options
 // are applied.
 var forbidden = map[account][]right{
-	theAgent:      slices.Concat(forAgent, forNobody),
-	theController: slices.Concat(forController, forNobody),
+	theAgent:      slices.Concat(forAgent, forNone),
+	theController: slices.Concat(forController, forNone),
 }
 
 // forController lists forbidden rights that the agent may have, or that nothing requires.
@@ -120,7 +120,7 @@ var forAgent = []right{
 	{"", namespace, "apps", "daemonsets[plimsoll-agent]", "update, patch, delete"},
 }
 
-var forNobody = []right{
+var forNone = []right{
 	// Secrets, and configuration of others.
 	{"", "kube-system", "", "secrets", "get, list, watch, create"},
 	{"", namespace, "", "secrets", "get, list"},
@@ -167,8 +167,8 @@ var forNobody = []right{
 	{"", "", "*", "*", "*"},
 }
 
-// asks reports whether a right is a query by creating an object without storing it.
-func (r right) asks() bool {
+// isReview reports whether a right is a query by creating an object without storing it.
+func (r right) isReview() bool {
 	return r.resource == "tokenreviews" || r.resource == "subjectaccessreviews"
 }
 

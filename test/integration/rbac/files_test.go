@@ -88,7 +88,7 @@ func files(t *testing.T) (names []string) {
 	return names
 }
 
-func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
+func TestFiles_GrantOnlyContract(t *testing.T) {
 	want := append(options(), agentFile, controllerFile, readersFile)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, files(t)); diff != "" {
@@ -109,9 +109,9 @@ func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestEveryRoleIsBoundToItsAccountAlone checks bindings: an unbound role grants nothing, and
+// TestRoles_AreBoundOnlyToTheirAccount checks bindings: an unbound role grants nothing, and
 // one bound to another account too much.
-func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
+func TestRoles_AreBoundOnlyToTheirAccount(t *testing.T) {
 	for _, file := range files(t) {
 		if file == readersFile {
 			continue
@@ -139,13 +139,13 @@ func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
 			delete(bound, role)
 		}
 		if len(bound) > 0 {
-			t.Errorf("%s: bindings to roles that the file does not hold: %v", file, bound)
+			t.Errorf("%s: bindings to roles that are not in the file: %v", file, bound)
 		}
 	}
 }
 
-// TestEveryRightIsExplained compares the table in README.md with the contract.
-func TestEveryRightIsExplained(t *testing.T) {
+// TestReadme_ExplainsEveryRight compares the table in README.md with the contract.
+func TestReadme_ExplainsEveryRight(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(directory, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestEveryRightIsExplained(t *testing.T) {
 		}
 		row := fmt.Sprintf("| %s | `%s`%s: %s | ", r.file, r.resource, place, r.verbs)
 		if strings.Count(string(text), row) != 1 {
-			t.Errorf("deploy/rbac/README.md has no row %q: say what the right is for, and what is lost without it", row)
+			t.Errorf("deploy/rbac/README.md has no row %q: describe the purpose of the right, and the effect without it", row)
 		}
 	}
 	if rows := strings.Count(string(text), ".yaml | `"); rows != len(contract) {
@@ -165,13 +165,13 @@ func TestEveryRightIsExplained(t *testing.T) {
 	}
 }
 
-// TestReaders_GrantGetOfPathsAlone checks the rights of a reader of metrics or diagnostics to
+// TestReaders_GrantOnlyGetOfPaths checks the rights of a reader of metrics or diagnostics to
 // the last path, and that the file binds them to no account.
-func TestReaders_GrantGetOfPathsAlone(t *testing.T) {
+func TestReaders_GrantOnlyGetOfPaths(t *testing.T) {
 	got := map[string][]rbacv1.PolicyRule{}
 	for _, d := range read(t, readersFile) {
 		if d.Kind != "ClusterRole" {
-			t.Errorf("%s holds %s %s", readersFile, d.Kind, d.Name)
+			t.Errorf("%s contains %s %s", readersFile, d.Kind, d.Name)
 		}
 		got[d.Name] = d.Rules
 	}

@@ -155,7 +155,7 @@ func token(t *testing.T, admin kubernetes.Interface, bound *authenticationv1.Bou
 	answer, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), string(theAgent),
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("ask for a token bound to %v: %v", bound, err)
+		t.Fatalf("request a token bound to %v: %v", bound, err)
 	}
 	return answer.Status.Token
 }
@@ -171,16 +171,16 @@ func (p *place) toNode() *authenticationv1.BoundObjectReference {
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
 }
 
-// yard is an API server with two nodes, the files and the policy.
-type yard struct {
+// env is an API server with two nodes, the files and the policy.
+type env struct {
 	*cluster.Cluster
-	admin        kubernetes.Interface
-	own, strange *place
+	admin      kubernetes.Interface
+	own, other *place
 }
 
 const policyName = "plimsoll-agent-own-node"
 
-func newYard(t *testing.T) *yard {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer | cluster.Controllers})
 	s := newServer(t, c.Admin(), theAgent)
@@ -191,7 +191,7 @@ func newYard(t *testing.T) *yard {
 	if err := c.Namespace(t.Context(), victims); err != nil {
 		t.Fatal(err)
 	}
-	y := &yard{Cluster: c, admin: s.admin, own: newPlace(t, s.admin, "bow"), strange: newPlace(t, s.admin, "stern")}
+	y := &env{Cluster: c, admin: s.admin, own: newPlace(t, s.admin, "bow"), other: newPlace(t, s.admin, "stern")}
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../../deploy/admission/agent-own-node.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func newYard(t *testing.T) *yard {
 }
 
 // inForce waits until the policy is enforced; servers learn of one with a delay.
-func (y *yard) inForce(t *testing.T) {
+func (y *env) inForce(t *testing.T) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, nil)))
 	if err != nil {

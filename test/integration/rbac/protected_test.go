@@ -72,8 +72,8 @@ func (f *thief) protected() {
 	}
 }
 
-// leader tries to take the controllers' leader lease by the name of a node.
-func (y *yard) leader(t *testing.T) {
+// leader tries to acquire the controllers' leader lease by the name of a node.
+func (y *env) leader(t *testing.T) {
 	p := newPlace(t, y.admin, leaderLease)
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, p.toPod())))
 	p.must(err)
@@ -87,41 +87,41 @@ func (y *yard) leader(t *testing.T) {
 		p.must(err)
 	}
 	_, err = leases.Create(t.Context(), lease(leaderLease), metav1.CreateOptions{})
-	f.refused("make the leader's lease before the leader does", err)
+	f.refused("create the leader lease", err)
 	for _, holder := range []string{"replica-1_ABC", "", leaderLease} {
 		_, err := y.admin.CoordinationV1().Leases(namespace).Create(t.Context(), lease(holder), metav1.CreateOptions{})
 		p.must(err)
-		held, err := leases.Get(t.Context(), leaderLease, metav1.GetOptions{})
+		lease, err := leases.Get(t.Context(), leaderLease, metav1.GetOptions{})
 		p.must(err)
-		held.Spec.HolderIdentity = new(leaderLease)
-		_, err = leases.Update(t.Context(), held, metav1.UpdateOptions{})
-		f.refused("take the leader's lease from "+holder, err)
+		lease.Spec.HolderIdentity = new(leaderLease)
+		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+		f.refused("acquire the leader lease of "+holder, err)
 		p.must(y.admin.CoordinationV1().Leases(namespace).Delete(t.Context(), leaderLease, metav1.DeleteOptions{}))
 	}
 	_, err = client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), lease(leaderLease), metav1.CreateOptions{})
 	p.must(err) // the node's own
-	y.held(t)
+	y.otherLease(t)
 }
 
-// held checks that an agent can not take a lease held by another, whatever the leader lease's
+// otherLease checks that an agent can not acquire a lease of another holder, whatever the leader lease's
 // name.
-func (y *yard) held(t *testing.T) {
+func (y *env) otherLease(t *testing.T) {
 	y.own.reset()
 	y.own.leaseOf(namespace, y.own.node)
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, y.own.toPod())))
 	y.own.must(err)
 	f := &thief{y, t, client.CoreV1().RESTClient(), client}
 	for holder, free := range map[string]bool{"replica-1_ABC": false, "": true, y.own.node: true} {
-		held, err := y.admin.CoordinationV1().Leases(namespace).Get(t.Context(), y.own.node, metav1.GetOptions{})
+		lease, err := y.admin.CoordinationV1().Leases(namespace).Get(t.Context(), y.own.node, metav1.GetOptions{})
 		y.own.must(err)
-		held.Spec.HolderIdentity = &holder
-		held, err = y.admin.CoordinationV1().Leases(namespace).Update(t.Context(), held, metav1.UpdateOptions{})
+		lease.Spec.HolderIdentity = &holder
+		lease, err = y.admin.CoordinationV1().Leases(namespace).Update(t.Context(), lease, metav1.UpdateOptions{})
 		y.own.must(err)
-		held.Spec.HolderIdentity = new(y.own.node)
-		if _, err = client.CoordinationV1().Leases(namespace).Update(t.Context(), held, metav1.UpdateOptions{}); free {
+		lease.Spec.HolderIdentity = new(y.own.node)
+		if _, err = client.CoordinationV1().Leases(namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); free {
 			y.own.must(err)
 			continue
 		}
-		f.refused("take a lease that another holds", err)
+		f.refused("acquire a lease of another holder", err)
 	}
 }

@@ -24,33 +24,33 @@ const (
 )
 
 // TestEvicted_KeepsReason overwrites evictions as a kubelet's user, with the mutating policy in
-// force: reason and message are kept, and everything else is as written.
+// force: reason and message stay, and all other fields are as written.
 func TestEvicted_KeepsReason(t *testing.T) {
 	w := newWriter(t, "evicted-keeps-reason.yaml")
 	w.inForce("the policy restores a reason", func() bool {
-		w.stand(evictedByAgent)
+		w.set(evictedByAgent)
 		return w.write("kubelet", `{"status":{"reason":null}}`) == nil && w.status().Reason == "Evicted"
 	})
 	for _, c := range []struct {
-		what, stands, writer, writes string
+		what, before, writer, writes string
 		want                         func(*corev1.PodStatus) // changes the written status
 	}{
-		{"reason and message are lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null}}`, restored},
-		{"the phase is lost, too", evictedByAgent, "kubelet", `{"status":{"phase":"Running","reason":null,"message":null}}`, restored},
+		{"reason and message lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null}}`, restored},
+		{"phase lost, too", evictedByAgent, "kubelet", `{"status":{"phase":"Running","reason":null,"message":null}}`, restored},
 		{"another reason", evictedByAgent, "kubelet", `{"status":{"reason":"NodeShutdown","message":"other"}}`, restored},
-		{"the conditions are lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null,"conditions":[` + notReady + `]}}`, restored},
-		{"news of a container", evictedByAgent, "kubelet",
+		{"conditions lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null,"conditions":[` + notReady + `]}}`, restored},
+		{"new container status", evictedByAgent, "kubelet",
 			`{"status":{"reason":null,"message":null,"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":137}}}]}}`, restored},
-		{"nothing is lost", evictedByAgent, "kubelet", `{"status":{"podIP":"192.0.2.9","podIPs":[{"ip":"192.0.2.9"}]}}`, nil},
+		{"nothing lost", evictedByAgent, "kubelet", `{"status":{"podIP":"192.0.2.9","podIPs":[{"ip":"192.0.2.9"}]}}`, nil},
 
-		{"an administrator's word", evictedByAgent, "admin", `{"status":{"reason":null,"message":null}}`, nil},
+		{"write by an administrator", evictedByAgent, "admin", `{"status":{"reason":null,"message":null}}`, nil},
 		{"evicted by the kubelet", `{"status":{"phase":"Failed","reason":"Evicted","message":"m","conditions":[` + notReady + `,` + disruption + `]}}`, "kubelet", `{"status":{"reason":null,"message":null}}`, nil},
-		{"a pod that runs again", `{"status":{"phase":"Running","conditions":[` + notReady + `,` + markOfAgent + `]}}`, "kubelet", `{"status":{"phase":"Failed"}}`, nil},
-		{"a mark that is False", `{"status":{"phase":"Failed","reason":"Evicted","conditions":[{"type":"plimsoll.dev/Evicted","status":"False"}]}}`, "kubelet", `{"status":{"reason":null}}`, nil},
+		{"running pod", `{"status":{"phase":"Running","conditions":[` + notReady + `,` + markOfAgent + `]}}`, "kubelet", `{"status":{"phase":"Failed"}}`, nil},
+		{"condition Evicted is False", `{"status":{"phase":"Failed","reason":"Evicted","conditions":[{"type":"plimsoll.dev/Evicted","status":"False"}]}}`, "kubelet", `{"status":{"reason":null}}`, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			w.t, w.place.t = t, t
-			w.stand(c.stands)
+			w.set(c.before)
 			want := w.after(c.writes)
 			if c.want != nil {
 				c.want(&want)
@@ -75,35 +75,35 @@ func restored(s *corev1.PodStatus) {
 // validating policy accepts updates by a kubelet, and refuses a mere loss.
 func TestEvicted_KeepsReasonWithoutMutation(t *testing.T) {
 	w := newWriter(t, "evicted-stays-evicted.yaml")
-	w.inForce("the policy refuses a pod that runs again", func() bool {
-		w.stand(evictedByAgent)
+	w.inForce("the policy refuses a running pod", func() bool {
+		w.set(evictedByAgent)
 		return apierrors.IsForbidden(w.write("kubelet", `{"status":{"phase":"Running"}}`))
 	})
 	const lost = `"reason":null,"message":null`
 	for _, c := range []struct {
-		what, stands, writer, writes string
+		what, before, writer, writes string
 		refused                      bool
 	}{
-		{"reason and message alone", evictedByAgent, "kubelet", `{"status":{` + lost + `}}`, true},
-		{"the message alone", evictedByAgent, "kubelet", `{"status":{"message":null}}`, true},
-		{"with news of a container", evictedByAgent, "kubelet", `{"status":{` + lost + `,"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":137}}}]}}`, false},
-		{"with news of readiness", evictedByAgent, "kubelet", `{"status":{` + lost + `,"conditions":[{"type":"Ready","status":"False","reason":"PodFailed"},` + markOfAgent + `,` + disruption + `]}}`, false},
-		{"with an address less", evictedByAgent, "kubelet", `{"status":{` + lost + `,"podIP":null,"podIPs":null}}`, false},
+		{"only reason and message", evictedByAgent, "kubelet", `{"status":{` + lost + `}}`, true},
+		{"only the message", evictedByAgent, "kubelet", `{"status":{"message":null}}`, true},
+		{"with a new container status", evictedByAgent, "kubelet", `{"status":{` + lost + `,"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":137}}}]}}`, false},
+		{"with new readiness", evictedByAgent, "kubelet", `{"status":{` + lost + `,"conditions":[{"type":"Ready","status":"False","reason":"PodFailed"},` + markOfAgent + `,` + disruption + `]}}`, false},
+		{"with a lost address", evictedByAgent, "kubelet", `{"status":{` + lost + `,"podIP":null,"podIPs":null}}`, false},
 		{"by an administrator", evictedByAgent, "admin", `{"status":{` + lost + `}}`, false},
 		{"of a pod that was not evicted", `{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"m"}}`, "kubelet", `{"status":{` + lost + `}}`, false},
-		{"the same again", evictedByAgent, "kubelet", evictedByAgent, false},
+		{"unchanged status", evictedByAgent, "kubelet", evictedByAgent, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			w.t, w.place.t = t, t
-			w.stand(c.stands)
+			w.set(c.before)
 			if err := w.write(c.writer, c.writes); apierrors.IsForbidden(err) != c.refused || !c.refused && err != nil {
-				t.Errorf("refused is %t, want %t: %v", apierrors.IsForbidden(err), c.refused, err)
+				t.Errorf("got refused %t, want %t: %v", apierrors.IsForbidden(err), c.refused, err)
 			}
 		})
 	}
-	t.Run("of a pod that is deleted", func(t *testing.T) {
+	t.Run("of a deleted pod", func(t *testing.T) {
 		w.t, w.place.t = t, t
-		w.stand(evictedByAgent)
+		w.set(evictedByAgent)
 		w.must(w.admin.CoreV1().Pods(victims).Delete(t.Context(), w.pod.Name, metav1.DeleteOptions{}))
 		w.must(w.write("kubelet", `{"status":{`+lost+`}}`))
 	})
@@ -113,7 +113,7 @@ func TestEvicted_KeepsReasonWithoutMutation(t *testing.T) {
 type writer struct {
 	t *testing.T
 	*place
-	who map[string]kubernetes.Interface
+	clients map[string]kubernetes.Interface
 }
 
 func newWriter(t *testing.T, policy string) *writer {
@@ -124,10 +124,10 @@ func newWriter(t *testing.T, policy string) *writer {
 	if err := c.Namespace(t.Context(), victims); err != nil {
 		t.Fatal(err)
 	}
-	w := &writer{t: t, place: newPlace(t, s.admin, "bow"), who: map[string]kubernetes.Interface{"admin": s.admin}}
+	w := &writer{t: t, place: newPlace(t, s.admin, "bow"), clients: map[string]kubernetes.Interface{"admin": s.admin}}
 	w.env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}} // equal keys, which no merge may object to
 	var err error
-	w.who["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
+	w.clients["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
 	w.must(err)
 	_, err = c.Kubectl(t.Context(), "apply", "-f", "../../../deploy/admission/"+policy)
 	w.must(err)
@@ -139,8 +139,8 @@ func (w *writer) inForce(what string, so func() bool) {
 	until(w.t, what, so)
 }
 
-// stand creates a new pod with a status.
-func (w *writer) stand(status string) {
+// set creates a new pod with a status.
+func (w *writer) set(status string) {
 	w.t.Helper()
 	w.reset()
 	w.patchPod(status)
@@ -155,8 +155,8 @@ func (w *writer) after(patch string) corev1.PodStatus {
 	return pod.Status
 }
 
-func (w *writer) write(who, patch string) error {
-	_, err := w.who[who].CoreV1().Pods(victims).Patch(w.t.Context(), w.pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+func (w *writer) write(user, patch string) error {
+	_, err := w.clients[user].CoreV1().Pods(victims).Patch(w.t.Context(), w.pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -23,16 +23,16 @@ func (w *writing) taken() bool { return w.code < http.StatusMultipleChoices }
 
 // recorder records a client's writes.
 type recorder struct {
-	inner http.RoundTripper
-	mu    sync.Mutex
-	seen  []writing
-	heard chan struct{} // one slot: signals new writings
+	inner   http.RoundTripper
+	mu      sync.Mutex
+	seen    []writing
+	changed chan struct{} // one slot: signals new writings
 }
 
 // listen creates a client with recorded writes.
 func listen(t *testing.T, config *rest.Config) (kubernetes.Interface, *recorder) {
 	t.Helper()
-	r := &recorder{heard: make(chan struct{}, 1)}
+	r := &recorder{changed: make(chan struct{}, 1)}
 	config = rest.CopyConfig(config)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		r.inner = inner
@@ -64,7 +64,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.seen = append(r.seen, writing{of(request.URL.Path, verb), answer.StatusCode, string(body)})
 	r.mu.Unlock()
 	select {
-	case r.heard <- struct{}{}:
+	case r.changed <- struct{}{}:
 	default:
 	}
 	return answer, nil

@@ -14,7 +14,7 @@ import (
 
 // reviews uses the agent's own token, under the policy, to review tokens of clients of
 // /metrics: an invalid one, one without a right, and one with it.
-func (y *yard) reviews(t *testing.T) {
+func (y *env) reviews(t *testing.T) {
 	clientset, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, y.own.toPod())))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func (y *yard) reviews(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := answer.Status.Token
-	expect("a token that is made up", "made-up", "/metrics", false, false)
+	expect("invalid token", "made-up", "/metrics", false, false)
 	expect("a pod's token", reader, "/metrics", true, false)
 	for _, path := range []string{"/explain", "/livez/verbose", "/readyz/verbose"} {
 		expect("a pod's token", reader, path, true, false)

@@ -26,9 +26,9 @@ func manual(t *testing.T) string {
 	return string(text)
 }
 
-// TestTheManualHasEveryRight compares the table of rights with the contract, and its column of
+// TestSecurityPage_ListsEveryRight compares the table of rights with the contract, and its column of
 // bounds with the policy.
-func TestTheManualHasEveryRight(t *testing.T) {
+func TestSecurityPage_ListsEveryRight(t *testing.T) {
 	text := manual(t)
 	for _, r := range contract {
 		place := ""
@@ -38,11 +38,11 @@ func TestTheManualHasEveryRight(t *testing.T) {
 		row := fmt.Sprintf("| %s | `%s`%s: %s | ", r.file, r.resource, place, r.verbs)
 		_, bound, found := strings.Cut(text, row)
 		if !found {
-			t.Errorf("docs/explanation/security.md has no row %q: say what binds the right, and what is lost without it", row)
+			t.Errorf("docs/explanation/security.md has no row %q: describe the bounds of the right, and the effect without it", row)
 			continue
 		}
-		if written, said := bounded(r), strings.HasPrefix(bound, "policy:"); written != said {
-			t.Errorf("docs/explanation/security.md, %q: bound by the policy is %t, but the text says: %.60s…", row, written, bound)
+		if written, documented := bounded(r), strings.HasPrefix(bound, "policy:"); written != documented {
+			t.Errorf("docs/explanation/security.md, %q: got bound by the policy %t, but the text is: %.60s…", row, written, bound)
 		}
 	}
 	if rows := strings.Count(text, ".yaml | `"); rows != len(contract) {
@@ -52,7 +52,7 @@ func TestTheManualHasEveryRight(t *testing.T) {
 
 // bounded reports whether the policy covers a right: all writing rights of the agent.
 func bounded(r right) bool {
-	return accountOf(r.file) == theAgent && !r.asks() && slices.ContainsFunc(r.eachVerb(), func(verb string) bool {
+	return accountOf(r.file) == theAgent && !r.isReview() && slices.ContainsFunc(r.eachVerb(), func(verb string) bool {
 		return !slices.Contains([]string{"get", "list", "watch"}, verb)
 	})
 }
@@ -74,7 +74,7 @@ func daemonSet(t *testing.T) *corev1.PodSpec {
 			return &d.Spec.Template.Spec
 		}
 	}
-	t.Fatalf("%s holds no DaemonSet", file)
+	t.Fatalf("%s has no DaemonSet", file)
 	return nil
 }
 
@@ -94,11 +94,11 @@ func rows(t *testing.T, heading string) (found []string) {
 	return found
 }
 
-// TestTheManualHasEveryCapabilityAndMount compares both tables with the manifest.
-func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
+// TestSecurityPage_ListsCapabilitiesAndMounts compares both tables with the manifest.
+func TestSecurityPage_ListsCapabilitiesAndMounts(t *testing.T) {
 	spec := daemonSet(t)
 	if len(spec.Containers) != 1 || spec.HostNetwork || spec.HostIPC {
-		t.Fatalf("docs/explanation/security.md tells of one container without the host's network and IPC: %+v", spec)
+		t.Fatalf("docs/explanation/security.md describes one container without the host's network and IPC, got %+v", spec)
 	}
 	agent := spec.Containers[0]
 	var capabilities []string
@@ -110,7 +110,7 @@ func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
 		t.Errorf("docs/explanation/security.md, capabilities (-manifest +manual):\n%s", diff)
 	}
 	if drop := agent.SecurityContext.Capabilities.Drop; !slices.Equal(drop, []corev1.Capability{"ALL"}) || *agent.SecurityContext.AllowPrivilegeEscalation || !*agent.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("docs/explanation/security.md says that all other capabilities are dropped, privileges can not be gained, and the root file system is read-only: %+v", agent.SecurityContext)
+		t.Errorf("docs/explanation/security.md describes dropped capabilities, no new privileges and a read-only root file system, got %+v", agent.SecurityContext)
 	}
 	if diff := cmp.Diff(mounts(spec), rows(t, "mount")); diff != "" {
 		t.Errorf("docs/explanation/security.md, mounts of the host (-manifest +manual):\n%s", diff)

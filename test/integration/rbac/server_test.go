@@ -30,14 +30,14 @@ import (
 type server struct {
 	admin   kubernetes.Interface
 	objects dynamic.Interface
-	who     account // the account under test
+	subject account // the account under test
 }
 
-func newServer(t *testing.T, admin *rest.Config, who account) *server {
+func newServer(t *testing.T, admin *rest.Config, subject account) *server {
 	t.Helper()
 	admin = rest.CopyConfig(admin)
 	admin.QPS = -1 // hundreds of requests; the server has its own limits
-	s := &server{who: who}
+	s := &server{subject: subject}
 	var err error
 	if s.admin, err = kubernetes.NewForConfig(admin); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func (s *server) apply(t *testing.T, file string) {
 		}
 		resource, known := resources[o.GetKind()]
 		if !known {
-			t.Fatalf("%s: nobody knows what to do with a %s", file, o.GetKind())
+			t.Fatalf("%s: unsupported kind %s", file, o.GetKind())
 		}
 		client := s.objects.Resource(resource).Namespace(o.GetNamespace())
 		if _, err := client.Apply(t.Context(), o.GetName(), &o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
@@ -85,19 +85,19 @@ func (s *server) apply(t *testing.T, file string) {
 				return s.may(ctx, r, verb)
 			})
 			if err != nil {
-				t.Errorf("with %s %s may not %s %s in %q: %v", file, s.who, verb, r.resource, r.namespace, err)
+				t.Errorf("with %s %s may not %s %s in %q: %v", file, s.subject, verb, r.resource, r.namespace, err)
 			}
 		}
 	}
 }
 
-// may asks the authorizer for a right of the account.
+// may queries the authorizer for a right of the account.
 func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
 	resource, name, _ := strings.Cut(strings.TrimSuffix(resource, "]"), "[")
 	review, err := s.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:   "system:serviceaccount:" + namespace + ":" + string(s.who),
+			User:   "system:serviceaccount:" + namespace + ":" + string(s.subject),
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: subresource, Name: name,
@@ -105,7 +105,7 @@ func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask whether %s may %s %s: %w", s.who, verb, r.resource, err)
+		return false, fmt.Errorf("review whether %s may %s %s: %w", s.subject, verb, r.resource, err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -119,15 +119,15 @@ func (s *server) expectDenied(t *testing.T, rights []right, with string) {
 				t.Fatal(err)
 			}
 			if allowed {
-				t.Errorf("with %s %s may %s %s of group %q in %q", with, s.who, verb, r.resource, r.group, r.namespace)
+				t.Errorf("with %s %s may %s %s of group %q in %q", with, s.subject, verb, r.resource, r.group, r.namespace)
 			}
 		}
 	}
 }
 
-// TestTheAuthorizerGrantsTheContractAndNothingElse applies the files one after the other and
+// TestAuthorizer_GrantsOnlyContract applies the files one after the other and
 // checks all rights each time.
-func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
+func TestAuthorizer_GrantsOnlyContract(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
 	s := newServer(t, c.Admin(), theAgent)
 	s.expectDenied(t, ofAccount(theAgent), "nothing")
@@ -154,9 +154,9 @@ func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
 }
 
 // as returns a client with the account's own token.
-func as(t *testing.T, c *cluster.Cluster, who account) kubernetes.Interface {
+func as(t *testing.T, c *cluster.Cluster, subject account) kubernetes.Interface {
 	t.Helper()
-	token, err := c.Token(t.Context(), namespace, string(who))
+	token, err := c.Token(t.Context(), namespace, string(subject))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied 
 			t.Fatal(err)
 		}
 		if review.Status.Incomplete {
-			t.Errorf("the server does not know every rule: %s", review.Status.EvaluationError)
+			t.Errorf("the server can not list all rules: %s", review.Status.EvaluationError)
 		}
 		var got []right
 		for _, rule := range review.Status.ResourceRules {
@@ -242,14 +242,14 @@ func (s *server) tryRequests(t *testing.T, agent kubernetes.Interface) {
 			_, err := core.Secrets("kube-system").List(ctx, metav1.ListOptions{})
 			return err
 		}},
-		{"make itself a token", false, func() error {
+		{"create its own token", false, func() error {
 			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, string(theAgent), &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 			return err
 		}},
 	} {
 		err := c.try()
 		if c.allowed && err != nil || !c.allowed && !apierrors.IsForbidden(err) {
-			t.Errorf("%s: allowed is %t, but the server said: %v", c.what, c.allowed, err)
+			t.Errorf("%s: want allowed %t, but the server answered: %v", c.what, c.allowed, err)
 		}
 	}
 }

@@ -46,34 +46,34 @@ func nodeLease(verb string) right {
 
 // writes lists all writes of the agent. The test fails on a granted right without a write here.
 var writes = []write{
-	{what: "conditions of our own", right: patchNodeStatus, do: tell(nodestatus.OwnTypes, false)},
-	{what: "standard conditions", right: patchNodeStatus, do: tell(nodestatus.StandardTypes, false)},
-	{what: "conditions that are withdrawn", right: patchNodeStatus, do: tell(nodestatus.KubeletReports, false), before: (*place).conditioned},
-	{what: "everything is taken back", right: patchNodeStatus, do: leave, before: (*place).conditioned},
-	{what: "a taint is taken away", right: patchNodes, do: tell(nodestatus.KubeletReports, false), before: (*place).tainted},
-	{what: "a taint is put", right: patchNodes, do: tell(nodestatus.OwnTypes, true)},
+	{what: "conditions of our own", right: patchNodeStatus, do: reportPressure(nodestatus.OwnTypes, false)},
+	{what: "standard conditions", right: patchNodeStatus, do: reportPressure(nodestatus.StandardTypes, false)},
+	{what: "conditions that are withdrawn", right: patchNodeStatus, do: reportPressure(nodestatus.KubeletReports, false), before: (*place).conditioned},
+	{what: "all conditions are withdrawn", right: patchNodeStatus, do: cleanUp, before: (*place).conditioned},
+	{what: "a taint is removed", right: patchNodes, do: reportPressure(nodestatus.KubeletReports, false), before: (*place).tainted},
+	{what: "a taint is added", right: patchNodes, do: reportPressure(nodestatus.OwnTypes, true)},
 
 	{what: "a pod was evicted", right: patchPodStatus, do: evicted},
-	{what: "a pod was evicted, told late", right: patchPodStatus, do: evictedLate},
+	{what: "a pod was evicted, reported late", right: patchPodStatus, do: evictedLate},
 	{what: "a pod above a limit was evicted", right: patchPodStatus, do: aboveLimit},
 	{what: "a pod is evicted again", right: patchPodStatus, do: evicted, before: (*place).evictedBefore},
-	{what: "a soft eviction is asked for", right: patchPodStatus, do: soft("status", podstatus.Soft.Request)},
+	{what: "a soft eviction is requested", right: patchPodStatus, do: soft("status", podstatus.Soft.Request)},
 	{what: "a soft eviction is withdrawn", right: patchPodStatus, do: withdrawn, before: (*place).marked},
 	{what: "a soft eviction by the agent", right: createEvictions, do: soft("direct", podstatus.Soft.Request), exception: true},
 
 	{what: "an event of a pod", right: createEvents, do: announced, exception: true},
 	{what: "an event of a pod, in its node's name", right: createEvents, do: announcedAsNeighbour},
 	{what: "an event of the node", right: createEvents, do: events(1)},
-	{what: "an event of the node again", right: patchEvents, do: events(2)},
+	{what: "a repeated event of the node", right: patchEvents, do: events(2)},
 
-	{what: "a heartbeat begins", right: lease("create"), do: heartbeat},
-	{what: "a heartbeat goes on", right: lease("update"), do: heartbeat, before: (*place).leased},
-	{what: "a node's lease begins", right: nodeLease("create"), do: nodeHeartbeat},
-	{what: "a node's lease goes on", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
+	{what: "a first heartbeat", right: lease("create"), do: heartbeat},
+	{what: "a later heartbeat", right: lease("update"), do: heartbeat, before: (*place).leased},
+	{what: "a new node lease", right: nodeLease("create"), do: nodeHeartbeat},
+	{what: "a renewed node lease", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
 }
 
-// tell reports memory pressure.
-func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.Interface, *place, *place) {
+// reportPressure reports memory pressure.
+func reportPressure(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
 		c := nodestatus.NewConditions(nodestatus.ConditionParts{
 			Client: apitest.From(client), NodeName: at.node, Transition: time.Minute, Taint: taint, Log: quiet(),
@@ -86,8 +86,8 @@ func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.I
 	}
 }
 
-// leave does the cleanup of a disarmed or uninstalled agent.
-func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
+// cleanUp does the cleanup of a disarmed or uninstalled agent.
+func cleanUp(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	c := nodestatus.NewConditions(nodestatus.ConditionParts{
 		Client: apitest.From(client), NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
 		Owner: func(*corev1.Node) nodestatus.Owners { return nodestatus.OwnTypes.All() },
@@ -107,29 +107,29 @@ func (p *place) notice() podstatus.Notice {
 	}
 }
 
-func teller(client kubernetes.Interface, node string) *podstatus.Reporter {
+func newReporter(client kubernetes.Interface, node string) *podstatus.Reporter {
 	return podstatus.New(apitest.From(client), node, quiet(), func([]podstatus.PendingStatus) {}, podstatus.Options{})
 }
 
 func evicted(ctx context.Context, client kubernetes.Interface, own, at *place) {
-	told(ctx, client, own, at.notice())
+	report(ctx, client, own, at.notice())
 }
 
 func aboveLimit(ctx context.Context, client kubernetes.Interface, own, at *place) {
 	n := at.notice()
 	n.DisruptionTarget, n.Cause = false, "emptyDir"
-	told(ctx, client, own, n)
+	report(ctx, client, own, n)
 }
 
-// told reports a status as before a kill. Its outcome is recorded.
-func told(ctx context.Context, client kubernetes.Interface, own *place, n podstatus.Notice) {
-	t := teller(client, own.node)
+// report reports a status as before a kill. Its outcome is recorded.
+func report(ctx context.Context, client kubernetes.Interface, own *place, n podstatus.Notice) {
+	t := newReporter(client, own.node)
 	t.Enqueue(n)
 	_ = t.Evicted(ctx, n)
 }
 
 func evictedLate(ctx context.Context, client kubernetes.Interface, own, at *place) {
-	teller(client, own.node).Run(ctx, []podstatus.PendingStatus{{Notice: at.notice(), Ended: true, Status: true}})
+	newReporter(client, own.node).Run(ctx, []podstatus.PendingStatus{{Notice: at.notice(), Ended: true, Status: true}})
 }
 
 func soft(way string, ask func(podstatus.Soft, context.Context, podstatus.Notice, int64) (podstatus.Answer, error)) func(context.Context, kubernetes.Interface, *place, *place) {
@@ -155,7 +155,7 @@ func announcedAsNeighbour(ctx context.Context, client kubernetes.Interface, _, a
 }
 
 func announce(ctx context.Context, client kubernetes.Interface, by string, at *place) {
-	t := teller(client, by)
+	t := newReporter(client, by)
 	t.Announce(at.notice())
 	t.Run(ctx, nil)
 }

@@ -1,5 +1,5 @@
-// Package apitest makes a client of client-go's clientset, or of its fake, usable by what takes an
-// [api.Interface]. Requests and errors are those of the clientset.
+// Package apitest adapts client-go's clientset, or its fake, to an [api.Interface]. Requests and
+// errors are those of the clientset.
 package apitest
 
 import (
@@ -20,11 +20,11 @@ func From(c kubernetes.Interface) api.Interface { return clientset{c} }
 
 type clientset struct{ kubernetes.Interface }
 
-// IsWatchListSemanticsUnSupported is the name by which client-go's reflectors ask a client whether
-// its watches can begin with a list. Those of a fake can not.
+// IsWatchListSemanticsUnSupported reports whether watches cannot begin with a list, as those of a
+// fake. client-go's reflectors detect the method by its name.
 func (c clientset) IsWatchListSemanticsUnSupported() bool {
-	asked, is := c.Interface.(interface{ IsWatchListSemanticsUnSupported() bool })
-	return is && asked.IsWatchListSemanticsUnSupported()
+	client, is := c.Interface.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return is && client.IsWatchListSemanticsUnSupported()
 }
 
 func (c clientset) Core() rest.Interface         { return c.CoreV1().RESTClient() }

@@ -25,21 +25,21 @@ const (
 
 func main() {
 	if dir := os.Getenv(directory); dir != "" {
-		if err := takeOrders(filepath.Join(dir, os.Getenv(pod)+"."+os.Getenv(container))); err != nil {
+		if err := redirect(filepath.Join(dir, os.Getenv(pod)+"."+os.Getenv(container))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
-	hog.RunIfAsked()
+	hog.RunIfSet()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 	<-ended
 }
 
-// takeOrders makes a named pipe the standard input and a file the output. The file exists
+// redirect makes a named pipe the standard input and a file the output. The file exists
 // before the pipe is open: a process that finds the pipe open can read the replies. The pipe is
 // also open for writing, so that the first writer's close does not end it.
-func takeOrders(path string) error {
+func redirect(path string) error {
 	if err := become(1, path+".replies", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (r *reporter) run(i int, c *wire.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := r.say(&wire.Line{Kind: wire.Began, Command: i}); err != nil {
+	if err := r.send(&wire.Line{Kind: wire.Began, Command: i}); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -51,7 +51,7 @@ func (r *reporter) run(i int, c *wire.Command) error {
 	if err := printed(); err != nil {
 		return err
 	}
-	return r.say(&end)
+	return r.send(&end)
 }
 
 // connect connects the command's output streams to the report. The returned function waits

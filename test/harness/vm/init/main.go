@@ -40,9 +40,9 @@ func run() error {
 		err = play(r)
 	}
 	if err != nil {
-		return errors.Join(err, r.say(&wire.Line{Kind: wire.Failed, Why: err.Error()}))
+		return errors.Join(err, r.send(&wire.Line{Kind: wire.Failed, Why: err.Error()}))
 	}
-	return r.say(&wire.Line{Kind: wire.Finished})
+	return r.send(&wire.Line{Kind: wire.Finished})
 }
 
 // prepare performs the steps that need the mounts and can report their errors.
@@ -59,7 +59,7 @@ func play(r *reporter) error {
 	if err != nil {
 		return err
 	}
-	if err := r.say(&wire.Line{Kind: wire.Booted}); err != nil {
+	if err := r.send(&wire.Line{Kind: wire.Booted}); err != nil {
 		return err
 	}
 	for i := range plan {

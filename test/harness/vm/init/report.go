@@ -37,7 +37,7 @@ type reporter struct {
 	out io.Writer
 }
 
-func (r *reporter) say(l *wire.Line) error {
+func (r *reporter) send(l *wire.Line) error {
 	text, err := l.Encode()
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (r *reporter) pass(command, stream int, in io.ReadCloser) error {
 	for {
 		n, err := in.Read(buf)
 		if n > 0 {
-			if err := r.say(&wire.Line{Kind: wire.Printed, Command: command, Stream: stream, Text: buf[:n]}); err != nil {
+			if err := r.send(&wire.Line{Kind: wire.Printed, Command: command, Stream: stream, Text: buf[:n]}); err != nil {
 				return err
 			}
 		}

@@ -25,9 +25,9 @@ type Verdict struct {
 // NewVerdict returns the verdict on a report of the plan.
 func NewVerdict(plan []Command) *Verdict { return &Verdict{plan: plan} }
 
-// Take evaluates the next line. A line that violates the order invalidates the report
+// Add evaluates the next line. A line that violates the order invalidates the report
 // permanently.
-func (v *Verdict) Take(l *Line) {
+func (v *Verdict) Add(l *Line) {
 	if v.broken != nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (v *Verdict) Take(l *Line) {
 	case Finished:
 		v.finished = true
 	case Failed:
-		v.broken = &Incomplete{"the machine gave up: " + l.Why}
+		v.broken = &Incomplete{"the machine failed: " + l.Why}
 	}
 }
 
@@ -92,7 +92,7 @@ func (v *Verdict) Err() error {
 	case v.broken != nil:
 		errs = append(errs, v.broken)
 	case !v.booted:
-		errs = append(errs, &Incomplete{"the machine never came up"})
+		errs = append(errs, &Incomplete{"the machine did not boot"})
 	case v.began:
 		errs = append(errs, &Incomplete{fmt.Sprintf("the machine ended during %q", v.plan[v.ended].Args)})
 	case !v.finished:

@@ -14,7 +14,7 @@ var plan = []Command{
 	{Args: []string{"/b"}, Dir: "/", Limit: 1},
 }
 
-func TestAPlanArrivesAsItWas(t *testing.T) {
+func TestPlan_RoundTrips(t *testing.T) {
 	text, err := EncodePlan(plan)
 	if err != nil {
 		t.Fatal(err)
@@ -24,12 +24,12 @@ func TestAPlanArrivesAsItWas(t *testing.T) {
 	}
 	for cut := range text[:len(text)-1] { // an incomplete plan is invalid, except for complete lines
 		if got, err := DecodePlan(text[:cut]); err == nil && len(got) != bytes.Count(text[:cut+1], []byte("}")) {
-			t.Errorf("%q is read as %+v", text[:cut], got)
+			t.Errorf("%q was decoded as %+v", text[:cut], got)
 		}
 	}
 }
 
-func TestAPlanThatCanNotBeRunIsRefused(t *testing.T) {
+func TestPlan_RefusesInvalidCommands(t *testing.T) {
 	for want, change := range map[string]func(*Command){
 		"no program":   func(c *Command) { c.Args = nil },
 		"not absolute": func(c *Command) { c.Dir = "here" },
@@ -44,13 +44,13 @@ func TestAPlanThatCanNotBeRunIsRefused(t *testing.T) {
 	}
 	for _, text := range []string{"", "{", `{"args":["/a"],"dir":"/","limit":1,"more":1}`, `{"args":[],"dir":"/","limit":1}`, "ls"} {
 		if got, err := DecodePlan([]byte(text)); err == nil {
-			t.Errorf("%q is read as %+v", text, got)
+			t.Errorf("%q was decoded as %+v", text, got)
 		}
 	}
 }
 
-// TestOutputIsNoResult: the output of a command stays inside its line, whatever its content.
-func TestOutputIsNoResult(t *testing.T) {
+// TestLine_EscapesOutput: the output of a command stays inside its line, whatever its content.
+func TestLine_EscapesOutput(t *testing.T) {
 	forged, err := (&Line{Kind: Ended, Command: 0}).Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -65,22 +65,22 @@ func TestOutputIsNoResult(t *testing.T) {
 		}
 		got, err := DecodeLine(encoded)
 		if err != nil || got.Kind != Printed || got.Stream != Stderr || string(got.Text) != text {
-			t.Errorf("%q arrives as %+v, %v", text, got, err)
+			t.Errorf("%q was decoded as %+v, %v", text, got, err)
 		}
 	}
 }
 
-func TestWhatIsNoLineIsAnError(t *testing.T) {
-	whole, err := (&Line{Kind: Finished}).Encode()
+func TestDecodeLine_RefusesOtherText(t *testing.T) {
+	complete, err := (&Line{Kind: Finished}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", "SeaBIOS", "{}{}", `{"kind":"ended","extra":1}`, string(whole[:len(whole)-2]), string(whole) + string(whole)} {
+	for _, text := range []string{"", "SeaBIOS", "{}{}", `{"kind":"ended","extra":1}`, string(complete[:len(complete)-2]), string(complete) + string(complete)} {
 		if l, err := DecodeLine([]byte(text)); err == nil {
-			t.Errorf("%q is read as %+v", text, l)
+			t.Errorf("%q was decoded as %+v", text, l)
 		}
 	}
-	if l, err := DecodeLine(append(bytes.TrimSpace(whole), "\r\n"...)); err != nil || l.Kind != Finished {
+	if l, err := DecodeLine(append(bytes.TrimSpace(complete), "\r\n"...)); err != nil || l.Kind != Finished {
 		t.Errorf("a terminal's line end: %+v, %v", l, err)
 	}
 }
@@ -113,41 +113,41 @@ func report() []Line {
 	}
 }
 
-func judge(lines []Line) *Verdict {
+func verdictOf(lines []Line) *Verdict {
 	v := NewVerdict(plan)
 	for i := range lines {
-		v.Take(&lines[i])
+		v.Add(&lines[i])
 	}
 	return v
 }
 
-func TestAWholeReportIsGood(t *testing.T) {
-	v := judge(report())
+func TestVerdict_AcceptsCompleteReport(t *testing.T) {
+	v := verdictOf(report())
 	if err := v.Err(); err != nil || v.Status() != 0 || len(v.Ends()) != 2 {
 		t.Errorf("%v, status %d, %+v", err, v.Status(), v.Ends())
 	}
 }
 
-// TestAnyOtherReportIsNone: a report that stops early, or misses or repeats a line, is not a
+// TestVerdict_RefusesIncompleteReport: a report that stops early, or misses or repeats a line, is not a
 // success.
-func TestAnyOtherReportIsNone(t *testing.T) {
+func TestVerdict_RefusesIncompleteReport(t *testing.T) {
 	incomplete := func(what string, lines []Line) {
 		t.Helper()
-		if err := judge(lines).Err(); !errors.As(err, new(*Incomplete)) {
+		if err := verdictOf(lines).Err(); !errors.As(err, new(*Incomplete)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	whole := report()
-	for i := range whole {
-		incomplete("cut off", whole[:i])
-		twice := append(report()[:i+1], whole[i:]...)
-		if whole[i].Kind != Printed { // which may come any number of times
-			incomplete("twice "+string(whole[i].Kind), twice)
-			incomplete("without "+string(whole[i].Kind), append(report()[:i], whole[i+1:]...))
+	complete := report()
+	for i := range complete {
+		incomplete("cut off", complete[:i])
+		twice := append(report()[:i+1], complete[i:]...)
+		if complete[i].Kind != Printed { // which may come any number of times
+			incomplete("twice "+string(complete[i].Kind), twice)
+			incomplete("without "+string(complete[i].Kind), append(report()[:i], complete[i+1:]...))
 		}
-		failed := append(append(report()[:i:i], Line{Kind: Failed, Why: "no disk"}), whole[i:]...)
-		incomplete("given up", failed)
-		unknown := append(append(report()[:i:i], Line{Kind: "cheered"}), whole[i:]...)
+		failed := append(append(report()[:i:i], Line{Kind: Failed, Why: "no disk"}), complete[i:]...)
+		incomplete("failed", failed)
+		unknown := append(append(report()[:i:i], Line{Kind: "other"}), complete[i:]...)
 		incomplete("unknown", unknown)
 	}
 	swapped := report()
@@ -155,16 +155,16 @@ func TestAnyOtherReportIsNone(t *testing.T) {
 	incomplete("swapped", swapped)
 }
 
-func TestAFailureIsNamed(t *testing.T) {
+func TestVerdict_NamesFailures(t *testing.T) {
 	lines := report()
 	lines[3].Status, lines[3].Why = 137, "ended by killed"
 	lines[5].Status = 3
-	v := judge(lines)
+	v := verdictOf(lines)
 	err := v.Err()
 	if err == nil || errors.As(err, new(*Incomplete)) || !strings.Contains(err.Error(), "/a: ended by killed") || !strings.Contains(err.Error(), "/b: exit status 3") {
 		t.Errorf("%v", err)
 	}
 	if v.Status() != 3 {
-		t.Errorf("status %d, want the last that is not 0", v.Status())
+		t.Errorf("status %d, want the last status other than 0", v.Status())
 	}
 }

@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+const (
+	mib = 1 << 20
+	// patience bounds every wait.
+	patience = 60 * time.Second
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	var err error
+	if binary, err = trial.Binary(); err != nil {
+		fmt.Fprintln(os.Stderr, err, "- build it with `make build`")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// env is a cluster with the agent's rights in it.
+type env struct {
+	*cluster.Cluster
+	t          *testing.T
+	API        kubernetes.Interface // as the administrator
+	kubeconfig string               // of the agent, through the front that can fail
+	state      string
+	pods       *[]*cluster.Pod // of a scenario, removed at its end
+	restarted  bool            // the API server, which at first has no rights
+}
+
+// newEnv creates an env. Optional rights are named by their files in deploy/rbac.
+func newEnv(t *testing.T, o cluster.Options, rights ...string) *env {
+	t.Helper()
+	s := &env{Cluster: cluster.Make(t, o), t: t, state: filepath.Join(t.TempDir(), "state.json")}
+	clients, err := s.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.API = clients
+	for _, file := range append([]string{"agent.yaml"}, rights...) {
+		s.apply(filepath.Join("..", "..", "deploy", "rbac", file))
+	}
+	token, err := s.Token(t.Context(), "plimsoll-system", "plimsoll-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kubeconfig, err = s.Kubeconfig(s.Front.Config(s.Bearer(token))); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// scenario runs one of several scenarios of an env, with a state and pods of its own.
+func (s *env) scenario(name string, run func(*env)) {
+	s.t.Run(name, func(t *testing.T) {
+		own := *s
+		own.t, own.state, own.pods = t, filepath.Join(t.TempDir(), "state.json"), &[]*cluster.Pod{}
+		t.Cleanup(func() {
+			for _, p := range *own.pods {
+				if err := p.Remove(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		run(&own)
+	})
+}
+
+// apply runs kubectl apply on a file.
+func (s *env) apply(file string) {
+	s.t.Helper()
+	admin, err := s.Kubeconfig(s.Admin())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	kubectl := exec.Command(filepath.Join("..", "..", "bin", "components", "kubectl"), "--kubeconfig="+admin, "apply", "-f", file)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %v\n%s", kubectl.Args, err, out)
+	}
+}
+
+// start runs the agent on the env's node with the flags that tests need; args override them.
+func (s *env) start(args ...string) *trial.Agent {
+	s.t.Helper()
+	return s.startIn(nil, args...)
+}
+
+// startIn is start with additions to the agent's environment.
+func (s *env) startIn(environment []string, args ...string) *trial.Agent {
+	s.t.Helper()
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--eviction-hard=") }) {
+		args = append(args, "--eviction-hard=memory.available<100Mi") // the machine's disks are irrelevant
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	cmd := trial.Command(binary, append(s.flags(), args...)...)
+	cmd.Env = append(os.Environ(), environment...)
+	a, err := trial.Run(ctx, s.Node.Enter(cmd))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			s.t.Error(err)
+		}
+		for range a.Decisions {
+			continue
+		}
+		if !s.restarted && strings.Contains(a.Log(), "is forbidden") {
+			s.t.Error("the agent lacks a right")
+		}
+		if s.t.Failed() {
+			s.t.Logf("last log of the agent:\n%s", a.Log())
+		}
+	})
+	return a
+}
+
+func (s *env) flags() []string {
+	return []string{
+		"--kubeconfig=" + s.kubeconfig, "--hostname-override=" + cluster.NodeName,
+		"--container-runtime-endpoint=unix://" + s.Node.Socket,
+		"--node-cgroup=" + s.Node.Cgroup, "--root-dir=" + s.Node.KubeletRoot, "--pod-logs-dir=" + s.Node.PodLogs,
+		"--kubelet-config=" + orNone(s.Node.KubeletConfig), "--state-file=" + s.state, "--disarm-file=" + s.disarmFile(),
+		"--enforce-node-allocatable=none",
+		"--eviction-pressure-transition-period=5s", "--monitoring-period=1s", "--healthz-bind-address=",
+	}
+}
+
+func (s *env) disarmFile() string { return filepath.Join(filepath.Dir(s.state), "disarm") }
+
+func orNone(path string) string {
+	if path == "" {
+		return "/none"
+	}
+	return path
+}
+
+// add runs a pod.
+func (s *env) add(pod *corev1.Pod) *cluster.Pod {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	p, err := s.Node.AddPod(ctx, pod)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.pods != nil {
+		*s.pods = append(*s.pods, p)
+	}
+	return p
+}
+
+// get reads a pod from the API server.
+func (s *env) get(p *cluster.Pod) *corev1.Pod {
+	s.t.Helper()
+	got, err := s.API.CoreV1().Pods(p.Object.Namespace).Get(s.t.Context(), p.Object.Name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+// await returns the agent's first decision with one of the verbs.
+func (s *env) await(a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	d, err := a.Await(ctx, verbs...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// until polls until a condition without notification is met.
+func (s *env) until(what string, so func() bool) {
+	s.t.Helper()
+	cluster.Poll(s.t, patience, what, so)
+}
+
+// evicted checks that a pod has the status of an eviction by its kubelet.
+func evicted(t *testing.T, pod *corev1.Pod, message string) {
+	t.Helper()
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Evicted" || pod.Status.Message != message {
+		t.Errorf("pod %s: phase %s, reason %q, message %q\nwant message %q", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message, message)
+	}
+	reasons := map[corev1.PodConditionType]string{corev1.DisruptionTarget: "TerminationByKubelet", podstatus.Evicted: ""}
+	for _, c := range pod.Status.Conditions {
+		reason, known := reasons[c.Type]
+		if known && (c.Status != corev1.ConditionTrue || c.Message != message || reason != "" && c.Reason != reason) {
+			t.Errorf("pod %s: %+v", pod.Name, c)
+		}
+		delete(reasons, c.Type)
+	}
+	if len(reasons) > 0 {
+		t.Errorf("pod %s: no condition of %v in %+v", pod.Name, slices.Collect(maps.Keys(reasons)), pod.Status.Conditions)
+	}
+}
+
+// evicts waits for an eviction and checks all its reports: the decision, the pod's status and
+// its only event.
+func (s *env) evicts(a *trial.Agent, p *cluster.Pod, starved string) *agent.Decision {
+	s.t.Helper()
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.UID != p.UID() || d.Decision != agent.Evicted {
+		s.t.Fatalf("want an eviction of pod %s, got %+v", p.Object.Name, d)
+	}
+	if d.Status != agent.StatusReported {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.checkReports(p, d.Message, starved)
+	return d
+}
+
+// checkReports checks that the status and exactly one event report a pod's eviction.
+func (s *env) checkReports(p *cluster.Pod, message, starved string) {
+	s.t.Helper()
+	events := s.events(p, "Evicted")
+	if len(events) != 1 || events[0].Message != message || events[0].Annotations["starved_resource"] != starved {
+		s.t.Errorf("events: %+v", events)
+	}
+	evicted(s.t, s.get(p), message)
+}
+
+// only checks that no pods but these were evicted.
+func (s *env) only(pods ...*cluster.Pod) {
+	s.t.Helper()
+	list, err := s.API.CoreV1().Pods(metav1.NamespaceAll).List(s.t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Failed"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, failed := range list.Items {
+		if !slices.ContainsFunc(pods, func(p *cluster.Pod) bool { return p.Object.UID == failed.UID }) {
+			s.t.Errorf("pod %s was evicted, too: %s", failed.Name, failed.Status.Message)
+		}
+	}
+}
+
+// events returns a pod's events with a reason, once there is one.
+func (s *env) events(p *cluster.Pod, reason string) (found []corev1.Event) {
+	s.t.Helper()
+	s.until("an event "+reason+" of "+p.Object.Name, func() bool {
+		list, err := s.API.CoreV1().Events(p.Object.Namespace).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + p.UID()})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		found = found[:0]
+		for _, e := range list.Items {
+			if e.Reason == reason {
+				found = append(found, e)
+			}
+		}
+		return len(found) > 0
+	})
+	return found
+}
+
+// running checks that pods still run.
+func (s *env) running(pods ...*cluster.Pod) {
+	s.t.Helper()
+	for _, p := range pods {
+		if got := s.get(p); got.Status.Phase != corev1.PodRunning {
+			s.t.Errorf("pod %s: phase %s, %s", got.Name, got.Status.Phase, got.Status.Message)
+			continue
+		}
+		if err := p.Do(s.t.Context(), "fill 1MiB"); err != nil {
+			s.t.Errorf("pod %s executes no command: %v", p.Object.Name, err)
+		}
+	}
+}
+
+// getPage reads a page of the agent.
+func getPage(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}

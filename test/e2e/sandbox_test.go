@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// group returns the cgroup to which the memory of a pod's container is charged.
+func group(p *cluster.Pod) string {
+	dir := filepath.Join("/sys/fs/cgroup/memory", p.Cgroup, p.Containers["main"])
+	if _, err := os.Stat(dir); err != nil {
+		dir = filepath.Join("/sys/fs/cgroup", p.Cgroup, p.Containers["main"])
+	}
+	return dir
+}
+
+// crash kills the container's processes, and waits until the kubelet reports that.
+func (s *env) crash(p *cluster.Pod, restarts int32) {
+	s.t.Helper()
+	pids, err := p.PIDs()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); strings.TrimSpace(string(name)) == "pause" {
+			continue
+		}
+		if err := exec.Command("kill", "-9", strconv.Itoa(pid)).Run(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.until("the container waits for its restart", func() bool {
+		got := s.get(p).Status.ContainerStatuses
+		waits := len(got) == 1 && got[0].State.Waiting != nil && got[0].State.Waiting.Reason == "CrashLoopBackOff"
+		return waits || len(got) == 1 && got[0].State.Running != nil && got[0].RestartCount > restarts
+	})
+}
+
+// TestEvict_PodWithoutProcessesBesideKubelet covers a container that has filled a volume in
+// memory and crashes. Between two of its runs the pod has no process but its sandbox. The
+// kubelet unmounts the volume once the status is set.
+func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
+	s := newEnv(t, withKubelet(nil))
+	s.evictedStaysEvicted()
+	calm := s.add(always("calm"))
+	if err := calm.Do(t.Context(), "fill 200MiB"); err != nil {
+		t.Fatal(err)
+	}
+	pod := writer("holder")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	pod.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory
+	holder := s.add(pod)
+	pids, err := holder.PIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := ""
+	for _, pid := range pids {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/volume", pid)); err == nil {
+			file = fmt.Sprintf("/proc/%d/root/volume/held", pid)
+		}
+	}
+	write := exec.Command("sh", "-c", `echo $$ > "$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=1M count=300`, group(holder), file)
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for restarts := int32(0); s.get(holder).Status.ContainerStatuses[0].State.Waiting == nil; restarts++ {
+		s.crash(holder, restarts)
+	}
+	a := s.start("--eviction-hard=memory.available<400Mi")
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || d.Status != agent.StatusReported {
+		t.Fatalf("%+v", d)
+	}
+	begun := d.Time
+	if d = s.await(a, agent.ReclaimDone, agent.Evicted, agent.Failed); d.Decision != agent.ReclaimDone || d.Reason != "recovered" {
+		t.Errorf("%+v", d)
+	}
+	t.Logf("the memory was freed after %s", d.Time.Sub(begun).Round(time.Millisecond))
+	s.until("the kubelet has ended the pod", func() bool { return s.get(holder).Status.Phase == corev1.PodFailed })
+	s.running(calm)
+	s.only(holder)
+}
