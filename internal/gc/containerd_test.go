@@ -69,6 +69,17 @@ func (r *real) space() int64 {
 	return available
 }
 
+// awaitSpace waits until containerd has freed the space of what it removed: it does so after its
+// answer.
+func (r *real) awaitSpace(bytes int64) {
+	r.t.Helper()
+	for begun := time.Now(); r.space() < bytes; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			r.t.Fatalf("%d bytes are available after 10 s, want %d", r.space(), bytes)
+		}
+	}
+}
+
 func (r *real) atLeast(bytes int64) func() bool {
 	return func() bool { return r.space() >= bytes }
 }
@@ -244,6 +255,7 @@ func (r *real) protected(c *Collector) {
 func (r *real) deadContainers(c *Collector) {
 	ended, gone := r.run("ended", "plimsoll.test/used:1"), r.run("gone", "plimsoll.test/used:1")
 	const written = 30 * mib
+	empty := r.space()
 	for _, pod := range []*cluster.Pod{ended, gone} {
 		r.writes(pod, written)
 		if err := errors.Join(c.killContainer(r.t.Context(), pod.Containers["main"]), c.runtime.StopSandbox(r.t.Context(), pod.Sandbox)); err != nil {
@@ -256,7 +268,7 @@ func (r *real) deadContainers(c *Collector) {
 	if got, want := r.left(c), []string{"alive", "dead", "ended"}; !slices.Equal(got, want) {
 		r.t.Errorf("after a round: got containers of %v, want %v", got, want)
 	}
-	// containerd may free the space of the round later than this.
+	r.awaitSpace(empty - written - mib) // space of the round that is freed later would satisfy atLeast
 	begun, before := time.Now(), r.space()
 	relief := c.Free(r.t.Context(), onlyContainers, r.atLeast(before+written))
 	r.t.Logf("%+v after %v", relief, time.Since(begun))
@@ -298,10 +310,7 @@ func (r *real) evicted(c *Collector) {
 	if err != nil || slices.ContainsFunc(sandboxes, func(s cri.Sandbox) bool { return s.UID == pod.UID() }) {
 		r.t.Errorf("got sandboxes %v (%v), want none of the pod", sandboxes, err)
 	}
-	wait := c.newSweep(func(context.Context) (bool, error) { return r.space() >= before-mib, nil })
-	if shown, err := wait.await(r.t.Context(), before, 0, patience); !shown || err != nil {
-		r.t.Errorf("%d of the bytes written were not freed (%v)", before-r.space(), err)
-	}
+	r.awaitSpace(before - mib)
 	r.t.Logf("removed after %v, space freed after %v", removed, time.Since(begun))
 }
 
