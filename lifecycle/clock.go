@@ -3,9 +3,8 @@ package lifecycle
 import "time"
 
 // clock is the time for decisions. It runs as the monotonic clock of the process and never goes
-// back, so that silence lasts as long as measured. API objects are dated by the wall clock, and
-// this clock follows its changes. It follows at once forward, and back by running at half speed
-// until both agree.
+// back, so that silence lasts as long as measured. API objects are dated by the wall clock, which
+// this clock follows forward. It cannot follow back: see setBack.
 type clock struct {
 	wall func() time.Time // without a monotonic reading
 	read time.Time        // the last reading, with a monotonic reading
@@ -32,11 +31,20 @@ func (k *clock) advance() (now time.Time, missed time.Duration) {
 	k.was = k.now
 	k.read, k.now = k.read.Add(passed), k.now.Add(passed)
 	ahead := k.wall().Sub(k.now)
-	k.now = k.now.Add(max(ahead, -passed/2))
+	k.now = k.now.Add(max(ahead, 0))
 	if ahead = max(ahead, passed-maxStep); ahead < minLeap {
 		return k.now, 0
 	}
 	return k.now, ahead
+}
+
+// setBack returns by how much the wall clock was set back, or zero for less than minLeap. Until a
+// new clock is made, every date of an API object would seem older than it is.
+func (k *clock) setBack() time.Duration {
+	if back := -k.until(k.wall()); back >= minLeap {
+		return back
+	}
+	return 0
 }
 
 // of converts a time of the monotonic clock, by its distance to the last reading. The result is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -60,15 +61,25 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	return c
 }
 
+// ErrSetBack reports that dates of API objects cannot be compared with the clock of this
+// process any more. A restart mends it.
+var ErrSetBack = errors.New("this process must restart: the wall clock was set back")
+
 // Run follows the cluster, and decides while this process leads, until ctx ends. Then
-// it finishes what it began and releases the leadership. It must be called once.
-func (c *Controller) Run(ctx context.Context) {
+// it finishes what it began and releases the leadership. It must be called once. Returns
+// [ErrSetBack] if the wall clock was set back: another replica, or this one after a
+// restart, continues.
+func (c *Controller) Run(ctx context.Context) (err error) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	waits := []func(){c.elect(following), c.events.run(following)}
 	for _, feed := range c.feeds {
 		waits = append(waits, feed(following))
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && err == nil {
+		if back := c.clock.setBack(); back > 0 {
+			err = fmt.Errorf("%w by %s", ErrSetBack, back.Round(time.Millisecond))
+			continue
+		}
 		c.wait(ctx, c.step(following))
 	}
 	now, _ := c.clock.advance()
@@ -78,6 +89,7 @@ func (c *Controller) Run(ctx context.Context) {
 	for _, wait := range waits {
 		wait()
 	}
+	return err
 }
 
 // step is one round of the owner of the fleet: it applies the inbox, starts or stops

@@ -64,6 +64,7 @@ type env struct {
 	log        logcapture.Book
 	controller *Controller
 	stop       func() // stops the controller and waits for its end
+	ended      error  // the result of the controller
 	begun      time.Time
 	wall       *wall // nil: never set
 
@@ -99,7 +100,7 @@ func (r *env) start() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.controller.Run(ctx)
+		r.ended = r.controller.Run(ctx)
 	}()
 	r.stop = func() { cancel(); <-done }
 	r.t.Cleanup(r.stop)

@@ -73,7 +73,9 @@ func (r *real) space() int64 {
 // answer.
 func (r *real) awaitSpace(bytes int64) {
 	r.t.Helper()
-	for begun := time.Now(); r.space() < bytes; time.Sleep(10 * time.Millisecond) {
+	tick := time.NewTicker(pollEvery) // statfs has no event
+	defer tick.Stop()
+	for begun := time.Now(); r.space() < bytes; <-tick.C {
 		if time.Since(begun) > 10*time.Second {
 			r.t.Fatalf("%d bytes are available after 10 s, want %d", r.space(), bytes)
 		}

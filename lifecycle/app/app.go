@@ -29,7 +29,8 @@ type Options struct {
 }
 
 // Run puts the controller together and runs it until ctx ends. Returns an error if the
-// configuration names no API server, or an address can not be opened.
+// configuration names no API server, an address can not be opened, or the wall clock was
+// set back.
 func Run(ctx context.Context, c *config.Controller, o Options) error {
 	lines := nodestatus.NewLinesOf(o.Out, nodestatus.LargerBacklog)
 	defer lines.Close()
@@ -60,9 +61,9 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 		return err
 	}
 	log.Info("Started controller", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
-	obs.controller.Run(ctx)
+	err = obs.controller.Run(ctx)
 	log.Info("Stopped controller")
-	return nil
+	return err
 }
 
 // requestTimeout bounds each request that writes, and each live read.
