@@ -61,6 +61,8 @@ var mayImport = map[string]struct {
 	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
 	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
 	"internal/nodestatus":      {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
+	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
+	"internal/decisionlog":     {nil, "it writes lines, and what they say is decided elsewhere"},
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "lifecycle/convert", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
@@ -70,7 +72,7 @@ var mayImport = map[string]struct {
 	"internal/process": {[]string{"internal/cgroup"}, "it sets up the process of either program"},
 
 	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
-	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/nodestatus"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
+	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/heartbeat"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
 	"internal/doctor/examine":    {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it has the order of steps that end a pod, without the kernel and the API server"},
@@ -85,11 +87,11 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/nodestatus", "internal/process", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/process", "stats"},
 		"it composes the agent, without linking the controller"},
-	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
+	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
+	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// Packages outside the product. They may import the product; the product must not import
@@ -130,8 +132,8 @@ var mayUse = []struct {
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
 	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
@@ -146,7 +148,7 @@ var mayUse = []struct {
 }
 
 // shell lists the packages that must not import each other.
-var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
 
 func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)

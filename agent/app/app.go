@@ -23,11 +23,11 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/internal/process"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 // not be opened that the agent can not do without; it has evicted nothing then.
 func Run(ctx context.Context, c *config.Agent, o Options) error {
 	spareProcessors()
-	lines := nodestatus.NewLines(o.Out)
+	lines := decisionlog.NewLines(o.Out)
 	defer lines.Close()
 	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
 	process.SetMemoryLimit(log)
@@ -96,7 +96,7 @@ type app struct {
 	Options
 	config  *config.Agent
 	log     *slog.Logger
-	lines   *nodestatus.Lines
+	lines   *decisionlog.Lines
 	group   sync.WaitGroup
 	closers []func()
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
@@ -36,7 +37,7 @@ func (a *app) openNodeReports(ctx context.Context) error {
 		Alive: a.reporter.heartbeatAlive, Armed: a.arming.armed, Inherited: a.inherited,
 	})
 	if c.HeartbeatNamespace != "" {
-		a.reporter.heartbeat = nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
+		a.reporter.heartbeat = heartbeat.New(heartbeat.Parts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
 			Node: a.apiNode.Object, Period: c.MonitoringPeriod, Vitals: a.reporter.currentVitals, Log: a.log})
 		a.group.Go(func() { a.reporter.heartbeat.Run(ctx) })
 	}
@@ -50,7 +51,7 @@ func (a *app) openNodeReports(ctx context.Context) error {
 // reportNodeLease renews the node's lease once the agent has been armed for the first time,
 // and goes on when it is disarmed: a node whose lease expires loses all its pods.
 func (a *app) reportNodeLease(ctx context.Context) {
-	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: a.api.Client(), NodeName: a.api.NodeName(), Node: a.apiNode.Object,
+	lease := heartbeat.NewNodeLease(heartbeat.NodeLeaseParts{Client: a.api.Client(), NodeName: a.api.NodeName(), Node: a.apiNode.Object,
 		Alive: a.reporter.heartbeatAlive, Log: a.log})
 	a.group.Go(func() {
 		if !a.inherited && !a.arming.waitArmed(ctx) {
@@ -63,9 +64,9 @@ func (a *app) reportNodeLease(ctx context.Context) {
 }
 
 // currentVitals returns the state of the agent for a heartbeat.
-func (r *reporter) currentVitals() nodestatus.Vitals {
+func (r *reporter) currentVitals() heartbeat.Vitals {
 	decision := r.arming.current()
-	v := nodestatus.Vitals{Version: r.version, Armed: decision.armed(), ArmedReason: decision.Reason, Findings: decision.findings}
+	v := heartbeat.Vitals{Version: r.version, Armed: decision.armed(), ArmedReason: decision.Reason, Findings: decision.findings}
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}

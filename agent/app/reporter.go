@@ -11,7 +11,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
@@ -21,7 +23,7 @@ import (
 // node's conditions, events and heartbeat. The loop calls its methods.
 type reporter struct {
 	version string
-	lines   *nodestatus.Lines
+	lines   *decisionlog.Lines
 	state   *checkpoint.Sections // nil: nothing survives a restart
 	metrics *metrics.Metrics
 	garbage *garbageCollector
@@ -30,7 +32,7 @@ type reporter struct {
 
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
-	heartbeat  *nodestatus.Heartbeat // nil without a namespace too
+	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -139,7 +141,7 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 	}
 	r.conditions.Set(r.lastConditions, crossings)
 	if p != r.digested {
-		r.digested, r.digest = p, nodestatus.Digest(reportedThresholds(p))
+		r.digested, r.digest = p, heartbeat.Digest(reportedThresholds(p))
 	}
 	r.vitals.Store(&vitals{r.lastConditions, r.digest})
 }

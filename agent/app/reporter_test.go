@@ -13,9 +13,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/gc"
 	"plimsoll.dev/plimsoll/internal/metrics"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // A listCounter counts lists of sandboxes, with which the removal of a pod begins.
@@ -54,7 +54,7 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				c := config.NewAgent()
 				c.GarbageCollection = "on"
-				lines := nodestatus.NewLines(io.Discard)
+				lines := decisionlog.NewLines(io.Discard)
 				defer lines.Close()
 				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), beside: func(run func(context.Context)) { go run(t.Context()) }, garbage: &garbageCollector{
 					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: stateWithoutFile(false),

@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 )
 
 // agentLease returns the lease of an agent, renewed the given time ago.
@@ -26,7 +26,7 @@ func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.L
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
-			nodestatus.AnnotationVersion: "v1", nodestatus.AnnotationArmed: armed, nodestatus.AnnotationArmedReason: reason}},
+			heartbeat.AnnotationVersion: "v1", heartbeat.AnnotationArmed: armed, heartbeat.AnnotationArmedReason: reason}},
 		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
 	}
 }

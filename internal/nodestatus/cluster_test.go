@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
@@ -255,13 +256,13 @@ func TestLeases_OnRealAPIServer(t *testing.T) {
 	t.Parallel()
 	r := startBare(t)
 	object := r.object()
-	heart := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
+	heart := heartbeat.New(heartbeat.Parts{
 		Client: apitest.From(r.agent), NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
-		Node: func() *corev1.Node { return object }, Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "v1"} },
+		Node: func() *corev1.Node { return object }, Vitals: func() heartbeat.Vitals { return heartbeat.Vitals{Version: "v1"} },
 	})
 	heart.Beat(time.Now().Add(time.Hour)) // a check in the future, so that the test needs no further ones
 	r.running(heart.Run)
-	node := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: nodeName, Log: r.log, Alive: heart.Alive,
+	node := heartbeat.NewNodeLease(heartbeat.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: nodeName, Log: r.log, Alive: heart.Alive,
 		Node: func() *corev1.Node { return object }})
 	ended := make(chan error, 1)
 	r.running(func(ctx context.Context) { ended <- node.Run(ctx) })
@@ -273,18 +274,18 @@ func TestLeases_OnRealAPIServer(t *testing.T) {
 		}
 		return l.Spec.RenewTime.Time
 	}
-	for _, namespace := range []string{nodestatus.HeartbeatNamespace, corev1.NamespaceNodeLease} {
+	for _, namespace := range []string{heartbeat.Namespace, corev1.NamespaceNodeLease} {
 		r.await("a lease in "+namespace, 15*time.Second, func() bool { return !renewed(namespace).IsZero() })
 		first := renewed(namespace)
 		r.await("its renewal", 15*time.Second, func() bool { return renewed(namespace).After(first) })
 	}
 
 	// After a write by another program the agent's lease is read again and renewed.
-	_, err := r.admin.CoordinationV1().Leases(nodestatus.HeartbeatNamespace).Patch(t.Context(), nodeName, types.MergePatchType,
+	_, err := r.admin.CoordinationV1().Leases(heartbeat.Namespace).Patch(t.Context(), nodeName, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"theirs":"x"}}}`), metav1.PatchOptions{})
 	r.must(err)
-	first := renewed(nodestatus.HeartbeatNamespace)
-	r.await("a renewal after a conflict", 15*time.Second, func() bool { return renewed(nodestatus.HeartbeatNamespace).After(first) })
+	first := renewed(heartbeat.Namespace)
+	r.await("a renewal after a conflict", 15*time.Second, func() bool { return renewed(heartbeat.Namespace).After(first) })
 
 	// A kubelet starts and writes its lease before the informer receives the Node.
 	r.patchStatus(`{"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}`)
@@ -293,7 +294,7 @@ func TestLeases_OnRealAPIServer(t *testing.T) {
 	r.must(err)
 	select {
 	case err := <-ended:
-		if !errors.Is(err, nodestatus.ErrKubelet) {
+		if !errors.Is(err, heartbeat.ErrKubelet) {
 			t.Errorf("got %v, want ErrKubelet", err)
 		}
 	case <-time.After(15 * time.Second):

@@ -2,14 +2,11 @@ package nodestatus
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -19,15 +16,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
-const (
-	// comparePeriod is the interval between comparisons of the Node with the desired conditions.
-	// They detect writes by others and a new kubelet. With an informer they cost no request.
-	comparePeriod = 10 * time.Second
-	// requestTimeout bounds one request to the API server.
-	requestTimeout = 8 * time.Second
-	// fieldManager is the field manager of all writes.
-	fieldManager = "plimsoll-agent"
-)
+// comparePeriod is the interval between comparisons of the Node with the desired conditions.
+// They detect writes by others and a new kubelet. With an informer they cost no request.
+const comparePeriod = 10 * time.Second
 
 // writeBackoff is the delay after a failed write.
 var writeBackoff = backoff.Bounds{Min: 500 * time.Millisecond, Max: 30 * time.Second}
@@ -207,11 +198,11 @@ func (c *Conditions) current(ctx context.Context) (*corev1.Node, error) {
 }
 
 func (c *Conditions) read(ctx context.Context) (*corev1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.RequestTimeout)
 	defer cancel()
 	n, err := c.Client.Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return nil, explain(err, "read the node "+c.NodeName, "get nodes")
+		return nil, api.Explain(err, "read the node "+c.NodeName, "get nodes")
 	}
 	return n, nil
 }
@@ -235,7 +226,7 @@ func (c *Conditions) patchStatus(ctx context.Context, d *draft, n *corev1.Node, 
 	}
 	c.ledger.sent(d, n, now)
 	if err := c.patch(ctx, types.StrategicMergePatchType, patch, "status"); err != nil {
-		return explain(err, "write the conditions of the node "+c.NodeName, "patch nodes/status")
+		return api.Explain(err, "write the conditions of the node "+c.NodeName, "patch nodes/status")
 	}
 	c.ledger.accepted(d)
 	for _, change := range d.changes {
@@ -247,9 +238,9 @@ func (c *Conditions) patchStatus(ctx context.Context, d *draft, n *corev1.Node, 
 }
 
 func (c *Conditions) patch(ctx context.Context, kind types.PatchType, patch []byte, subresource ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.RequestTimeout)
 	defer cancel()
-	answer, err := c.Client.Nodes().Patch(ctx, c.NodeName, kind, patch, metav1.PatchOptions{FieldManager: fieldManager}, subresource...)
+	answer, err := c.Client.Nodes().Patch(ctx, c.NodeName, kind, patch, metav1.PatchOptions{FieldManager: api.FieldOwner}, subresource...)
 	if err != nil {
 		c.uncertain = true
 		return err
@@ -257,18 +248,4 @@ func (c *Conditions) patch(ctx context.Context, kind types.PatchType, patch []by
 	c.answer = answer
 	c.written.Add(1)
 	return nil
-}
-
-// explain adds the attempt and, for a forbidden request, the missing right. It returns nil for a
-// nil error.
-func explain(err error, attempt, right string) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: %w: grant the agent's service account the right to %s", attempt, err, right)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: %w: the API server did not answer within %s", attempt, err, requestTimeout)
-	}
-	return fmt.Errorf("%s: %w", attempt, err)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
@@ -121,7 +122,7 @@ func TestConditions_RenewsOwnTrueWhileAlive(t *testing.T) {
 
 func TestConditions_SuccessorHonoursTransition(t *testing.T) {
 	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
-		a.change(func(n *corev1.Node) {
+		a.Change(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: ownMemory, Status: yes,
 				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)), LastHeartbeatTime: metav1.NewTime(time.Now())}}
 		})
@@ -154,20 +155,20 @@ func TestConditions_RetriesAfterAPIErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
-				a.fail("patch nodes/status", test.fault)
+				a.Fail("patch nodes/status", test.fault)
 				a.hang(test.hang)
 				c.Set(memory, Crossings{})
 				pass(10 * time.Minute)
-				if tries := a.called("patch nodes/status"); tries > 35 {
+				if tries := a.Called("patch nodes/status"); tries > 35 {
 					t.Errorf("%d tries in 10 minutes", tries)
 				}
 				if n := log.Count(test.wantLog); n != 1 {
 					t.Errorf("logged %d times, want once: %s", n, log)
 				}
 				c.Set(0, Crossings{})
-				a.fail("patch nodes/status", nil)
+				a.Fail("patch nodes/status", nil)
 				a.hang(false)
-				pass(writeBackoff.Max + requestTimeout)
+				pass(writeBackoff.Max + api.RequestTimeout)
 				if got := a.status(ownMemory); got != no {
 					t.Errorf("%q after recovery, want the latest state, False", got)
 				}
@@ -210,16 +211,16 @@ func TestConditions_UsesOwnTypesBesideNewKubelet(t *testing.T) {
 		synctest.Wait()
 		pass(comparePeriod)
 		if a.status(standardMemory) != yes || a.status(ownMemory) != "" {
-			t.Errorf("without a kubelet: %v", a.node().Status.Conditions)
+			t.Errorf("without a kubelet: %v", a.Node().Status.Conditions)
 		}
-		a.change(func(n *corev1.Node) {
+		a.Change(func(n *corev1.Node) {
 			n.Status.NodeInfo.KubeletVersion = "v1.36.3"
 			find(n, standardMemory).Status = no
 		})
-		before := a.node()
+		before := a.Node()
 		pass(2 * comparePeriod)
-		if a.status(ownMemory) != yes || *find(a.node(), standardMemory) != *find(before, standardMemory) {
-			t.Errorf("beside a kubelet: %v", a.node().Status.Conditions)
+		if a.status(ownMemory) != yes || *find(a.Node(), standardMemory) != *find(before, standardMemory) {
+			t.Errorf("beside a kubelet: %v", a.Node().Status.Conditions)
 		}
 	})
 }
@@ -229,27 +230,27 @@ func TestConditions_TaintsFollowOwnConditions(t *testing.T) {
 	ours := corev1.Taint{Key: "plimsoll.dev/memory-pressure", Effect: corev1.TaintEffectNoSchedule}
 	has := func(a *fakeAPI, want ...corev1.Taint) {
 		t.Helper()
-		if got := a.node().Spec.Taints; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := a.Node().Spec.Taints; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("taints %v, want %v", got, want)
 		}
 	}
 	run(t, ConditionParts{Taint: true}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
-		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{foreign} })
+		a.Change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{foreign} })
 		c.Set(memory, Crossings{})
 		pass(comparePeriod)
 		has(a, foreign, ours)
-		a.fail("patch nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", errors.New("no")))
+		a.Fail("patch nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", errors.New("no")))
 		c.Set(0, Crossings{})
 		pass(period + 2*comparePeriod)
 		if a.status(ownMemory) != no || log.Count("right to patch nodes") != 1 {
 			t.Errorf("conditions wait for taints, or the error was not logged once: %s", log)
 		}
-		a.fail("patch nodes", nil)
+		a.Fail("patch nodes", nil)
 		pass(2 * comparePeriod)
 		has(a, foreign)
 	})
 	run(t, ConditionParts{}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
-		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
+		a.Change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
 		c.Set(memory, Crossings{})
 		pass(comparePeriod)
 		has(a, foreign) // taints are disabled now
@@ -286,14 +287,12 @@ func TestConditions_SetNeitherBlocksNorAllocates(t *testing.T) {
 	if w := <-c.latest; w.set != 999%8 {
 		t.Errorf("latest set %v, want %v", w.set, signals.ConditionSet(999%8))
 	}
-	h, now := NewHeartbeat(HeartbeatParts{}), time.Now()
 	calls := 0
 	if n := testing.AllocsPerRun(1000, func() {
 		calls++
 		c.Set(signals.ConditionSet(calls%8), Crossings{})
-		h.Beat(now)
 	}); n != 0 {
-		t.Errorf("Set and Beat allocate %v times, want 0", n)
+		t.Errorf("Set allocates %v times, want 0", n)
 	}
 }
 
@@ -322,15 +321,15 @@ func TestNewer_ReturnsNewerVersion(t *testing.T) {
 func TestConditions_BackoffUnaffectedByNewState(t *testing.T) {
 	stale := nodeOf()
 	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
-		a.fail("patch nodes/status", errors.New("refused"))
+		a.Fail("patch nodes/status", errors.New("refused"))
 		for i := range 600 { // a minute of checks at the threshold
 			c.Set(signals.ConditionSet(i%2)*memory, Crossings{})
 			pass(100 * time.Millisecond)
 		}
-		if tries := a.called("patch nodes/status"); tries > 12 || a.called("get nodes") < tries-1 {
-			t.Errorf("%d tries in a minute, and the Node was read %d times", tries, a.called("get nodes"))
+		if tries := a.Called("patch nodes/status"); tries > 12 || a.Called("get nodes") < tries-1 {
+			t.Errorf("%d tries in a minute, and the Node was read %d times", tries, a.Called("get nodes"))
 		}
-		a.fail("patch nodes/status", nil)
+		a.Fail("patch nodes/status", nil)
 		c.Set(0, Crossings{})
 		pass(2 * writeBackoff.Max)
 		c.Set(memory, Crossings{})

@@ -45,13 +45,13 @@ func TestEvents_RecordConditionChanges(t *testing.T) {
 		if got := a.events(); len(got) != 0 {
 			t.Errorf("events without a change: %v", got)
 		}
-		a.fail("patch nodes/status", fmt.Errorf("refused"))
+		a.Fail("patch nodes/status", fmt.Errorf("refused"))
 		c.Set(memory, Crossings{})
 		pass(time.Minute)
 		if got := a.events(); len(got) != 0 {
 			t.Errorf("events before the first successful write: %v", got)
 		}
-		a.fail("patch nodes/status", nil)
+		a.Fail("patch nodes/status", nil)
 		pass(writeBackoff.Max)
 		c.Set(0, Crossings{})
 		pass(period + 2*comparePeriod)
@@ -106,10 +106,10 @@ func TestEvents_RetryOnlyWithoutResponse(t *testing.T) {
 				a := newAPI(t, nodeOf())
 				events := NewEvents(apitest.From(a), "n", period)
 				defer events.Close()
-				a.fail("create events", c.fault)
+				a.Fail("create events", c.fault)
 				events.Ineffective("nothing freed")
 				pass(35 * time.Second)
-				a.fail("create events", nil)
+				a.Fail("create events", nil)
 				pass(time.Minute)
 				if got := a.events(); len(got) != c.want {
 					t.Errorf("got events %v, want %d", got, c.want)
@@ -159,7 +159,7 @@ func TestEvents_RecreateDeletedEvent(t *testing.T) {
 				}
 			}
 		}
-		if got := a.called("create events"); got != 2 {
+		if got := a.Called("create events"); got != 2 {
 			t.Errorf("%d events were created, want 2", got)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
@@ -99,7 +100,7 @@ func TestConditions_StableBesideRealKubelet(t *testing.T) {
 	c.Set(0, nodestatus.Crossings{})
 	r.awaitStatus("plimsoll.dev/DiskPressure", corev1.ConditionFalse, 30*time.Second)
 
-	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: r.name, Log: r.log,
+	lease := heartbeat.NewNodeLease(heartbeat.NodeLeaseParts{Client: apitest.From(r.agent), NodeName: r.name, Log: r.log,
 		Node: func() *corev1.Node { return nil }, Alive: func(time.Time) error { return nil }})
 	if err := lease.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "renew the lease of node "+r.name) {
 		t.Errorf("the lease of a node with a kubelet was renewed: %v", err)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // writeTaints sets the taints of our own. If taints are disabled, it removes those of an earlier
@@ -51,7 +52,7 @@ func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionS
 			return err
 		}
 		if err = c.patch(ctx, types.MergePatchType, patch); !apierrors.IsConflict(err) {
-			return explain(err, "write the taints of the node "+c.NodeName, "patch nodes")
+			return api.Explain(err, "write the taints of the node "+c.NodeName, "patch nodes")
 		}
 	}
 	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, maxConflicts)

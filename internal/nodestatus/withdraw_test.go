@@ -33,28 +33,28 @@ func hasTaint(n *corev1.Node, key string) bool {
 func TestConditions_WithdrawsWhenDisarmed(t *testing.T) {
 	var s armSwitch
 	run(t, ConditionParts{Armed: s.armed, Taint: true}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
-		a.change(func(n *corev1.Node) {
+		a.Change(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "team", Effect: corev1.TaintEffectNoSchedule})
 		})
 		c.Set(memory, Crossings{})
 		synctest.Wait()
-		if a.status(ownMemory) != yes || !hasTaint(a.node(), "plimsoll.dev/memory-pressure") {
-			t.Fatalf("armed: %+v", a.node())
+		if a.status(ownMemory) != yes || !hasTaint(a.Node(), "plimsoll.dev/memory-pressure") {
+			t.Fatalf("armed: %+v", a.Node())
 		}
 		s.to(c, false)
-		if a.status(ownMemory) != "" || hasTaint(a.node(), "plimsoll.dev/memory-pressure") || !hasTaint(a.node(), "team") || !c.Withdrawn() {
-			t.Errorf("disarmed: %+v", a.node())
+		if a.status(ownMemory) != "" || hasTaint(a.Node(), "plimsoll.dev/memory-pressure") || !hasTaint(a.Node(), "team") || !c.Withdrawn() {
+			t.Errorf("disarmed: %+v", a.Node())
 		}
-		written := a.called("patch nodes/status") + a.called("patch nodes")
+		written := a.Called("patch nodes/status") + a.Called("patch nodes")
 		c.Set(0, Crossings{})
 		c.Set(memory, Crossings{})
 		pass(time.Hour)
-		if n := a.called("patch nodes/status") + a.called("patch nodes"); n != written {
+		if n := a.Called("patch nodes/status") + a.Called("patch nodes"); n != written {
 			t.Errorf("%d writes while disarmed", n-written)
 		}
 		s.to(c, true)
-		if a.status(ownMemory) != yes || !hasTaint(a.node(), "plimsoll.dev/memory-pressure") || c.Withdrawn() {
-			t.Errorf("armed again: %+v", a.node())
+		if a.status(ownMemory) != yes || !hasTaint(a.Node(), "plimsoll.dev/memory-pressure") || c.Withdrawn() {
+			t.Errorf("armed again: %+v", a.Node())
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestConditions_DisarmedWritesNothingOnCleanNode(t *testing.T) {
 	run(t, ConditionParts{Armed: func() bool { return false }}, func(a *fakeAPI, c *Conditions, _ *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		pass(time.Hour)
-		if n := a.called("patch nodes/status") + a.called("patch nodes"); n > 0 || !c.Withdrawn() {
+		if n := a.Called("patch nodes/status") + a.Called("patch nodes"); n > 0 || !c.Withdrawn() {
 			t.Errorf("%d writes, withdrawn %v", n, c.Withdrawn())
 		}
 	})
@@ -74,13 +74,13 @@ func TestConditions_RetriesFailedWithdrawal(t *testing.T) {
 	run(t, ConditionParts{Armed: s.armed}, func(a *fakeAPI, c *Conditions, log *logcapture.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
-		a.fail("patch nodes/status", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", nil))
+		a.Fail("patch nodes/status", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", nil))
 		s.to(c, false)
 		pass(writeBackoff.Max)
 		if c.Withdrawn() || a.status(ownMemory) != yes {
-			t.Errorf("withdrawn despite the refused write: %+v", a.node())
+			t.Errorf("withdrawn despite the refused write: %+v", a.Node())
 		}
-		a.fail("patch nodes/status", nil)
+		a.Fail("patch nodes/status", nil)
 		pass(writeBackoff.Max)
 		if !c.Withdrawn() || a.status(ownMemory) != "" {
 			t.Errorf("not withdrawn:\n%s", log)
@@ -123,17 +123,4 @@ func TestLedger_WithdrawsOnlyOwnStandardConditions(t *testing.T) {
 			t.Errorf("%s: %s, want %s; %+v", name, got, tc.want, d)
 		}
 	}
-}
-
-func TestHeartbeat_KickRenewsAtOnce(t *testing.T) {
-	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
-		pass(time.Minute)
-		before := a.renewedAt(HeartbeatNamespace)
-		h.Kick()
-		h.Kick() // one renewal suffices for both
-		synctest.Wait()
-		if after := a.renewedAt(HeartbeatNamespace); !after.After(before) || time.Since(after) > time.Millisecond {
-			t.Errorf("renewed at %s, before that at %s", after, before)
-		}
-	})
 }

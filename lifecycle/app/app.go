@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/internal/process"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/lifecycle/config"
@@ -32,7 +32,7 @@ type Options struct {
 // configuration names no API server, an address can not be opened, or the wall clock was
 // set back.
 func Run(ctx context.Context, c *config.Controller, o Options) error {
-	lines := nodestatus.NewLinesOf(o.Out, nodestatus.LargerBacklog)
+	lines := decisionlog.NewLinesOf(o.Out, decisionlog.LargerBacklog)
 	defer lines.Close()
 	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
 	process.SetMemoryLimit(log)

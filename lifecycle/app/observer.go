@@ -12,10 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/metrics"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/lifecycle/config"
 	"plimsoll.dev/plimsoll/lifecycle/core"
@@ -28,7 +28,7 @@ import (
 type observer struct {
 	controller *lifecycle.Controller
 	metrics    *metrics.Controller
-	lines      *nodestatus.Lines
+	lines      *decisionlog.Lines
 }
 
 // answerTimeout bounds a query of the goroutine that owns the fleet, which answers between
@@ -87,7 +87,7 @@ func (o *observer) census() (metrics.Cluster, bool) {
 	return c, true
 }
 
-func newMetrics(o Options, lines *nodestatus.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
+func newMetrics(o Options, lines *decisionlog.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
 		Version: o.Version, Revision: o.Revision, LinesDropped: lines.Lost,
 		States:  []string{zones.Normal.String(), zones.PartialDisruption.String(), zones.FullDisruption.String()},

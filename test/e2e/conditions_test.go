@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
@@ -156,7 +156,7 @@ func (s *env) annotated(conditions string) {
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
 	check, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-check"])
-	if err != nil || lease.Spec.RenewTime.Sub(check) > 2*nodestatus.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
+	if err != nil || lease.Spec.RenewTime.Sub(check) > 2*heartbeat.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
 		s.t.Errorf("got heartbeat %v (%v)", lease.Annotations, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 )
 
 // leases are the leases of agents, by node. They implement cache.ReflectorStore, and store only the
@@ -79,10 +79,10 @@ func (s *leases) Replace(list []any, _ string) error {
 
 // store adds the lease of an agent, and ignores other leases.
 func (s *leases) store(l *coordinationv1.Lease) {
-	if l.Annotations[nodestatus.AnnotationVersion] == "" {
+	if l.Annotations[heartbeat.AnnotationVersion] == "" {
 		return
 	}
-	a := agentLease{armed: l.Annotations[nodestatus.AnnotationArmed], reason: l.Annotations[nodestatus.AnnotationArmedReason]}
+	a := agentLease{armed: l.Annotations[heartbeat.AnnotationArmed], reason: l.Annotations[heartbeat.AnnotationArmedReason]}
 	if l.Spec.RenewTime != nil {
 		a.renewed = l.Spec.RenewTime.Time
 	}

@@ -10,8 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/client"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // noAgentsError is the error of a request without a matching agent: none at all, or none on the
@@ -43,7 +43,7 @@ func countAgents(ctx context.Context, clients *client.Clients, namespace string)
 			return nil, err
 		}
 		for i := range list.Items {
-			if l := &list.Items[i]; l.Annotations[nodestatus.AnnotationVersion] != "" {
+			if l := &list.Items[i]; l.Annotations[heartbeat.AnnotationVersion] != "" {
 				found[l.Namespace]++
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/arming"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 )
 
 // lease returns the lease of an agent, last renewed the given time ago.
@@ -19,7 +19,7 @@ func lease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease 
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
-			nodestatus.AnnotationVersion: "v1", nodestatus.AnnotationArmed: armed, nodestatus.AnnotationArmedReason: reason}},
+			heartbeat.AnnotationVersion: "v1", heartbeat.AnnotationArmed: armed, heartbeat.AnnotationArmedReason: reason}},
 		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
 	}
 }

@@ -15,9 +15,9 @@ import (
 
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 	// A later update means that it does not follow.
 	reactionTime = 3 * time.Second
 	// maxLeaseAge is the age above which the agent of a lease counts as dead.
-	maxLeaseAge = 3 * nodestatus.LeaseDuration
+	maxLeaseAge = 3 * heartbeat.LeaseDuration
 )
 
 // leasePatience allows for the list of a large cluster's leases.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
@@ -182,7 +182,7 @@ func (s *server) notesWork(t *testing.T, notes string) {
 	leases := s.api.CoordinationV1().Leases(namespace)
 	for node, armed := range map[string]string{"node-1": "true", "node-2": "false"} {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
-			nodestatus.AnnotationVersion: "v", nodestatus.AnnotationArmed: armed, nodestatus.AnnotationArmedReason: "because", nodestatus.AnnotationFindings: "right-missing"}}}
+			heartbeat.AnnotationVersion: "v", heartbeat.AnnotationArmed: armed, heartbeat.AnnotationArmedReason: "because", heartbeat.AnnotationFindings: "right-missing"}}}
 		if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

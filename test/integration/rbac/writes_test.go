@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
@@ -66,8 +67,8 @@ var writes = []write{
 	{what: "an event of the node", right: createEvents, do: events(1)},
 	{what: "a repeated event of the node", right: patchEvents, do: events(2)},
 
-	{what: "a first heartbeat", right: lease("create"), do: heartbeat},
-	{what: "a later heartbeat", right: lease("update"), do: heartbeat, before: (*place).leased},
+	{what: "a first heartbeat", right: lease("create"), do: renewLease},
+	{what: "a later heartbeat", right: lease("update"), do: renewLease, before: (*place).leased},
 	{what: "a new node lease", right: nodeLease("create"), do: nodeHeartbeat},
 	{what: "a renewed node lease", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
 }
@@ -172,17 +173,17 @@ func events(times int) func(context.Context, kubernetes.Interface, *place, *plac
 	}
 }
 
-func heartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
-	h := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
+func renewLease(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	h := heartbeat.New(heartbeat.Parts{
 		Client: apitest.From(client), NodeName: at.node, Node: at.object, Period: time.Hour, Log: quiet(),
-		Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "test"} },
+		Vitals: func() heartbeat.Vitals { return heartbeat.Vitals{Version: "test"} },
 	})
 	h.Beat(time.Now())
 	h.Run(ctx)
 }
 
 func nodeHeartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
-	l := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{
+	l := heartbeat.NewNodeLease(heartbeat.NodeLeaseParts{
 		Client: apitest.From(client), NodeName: at.node, Node: at.object, Log: quiet(),
 		Alive: func(time.Time) error { return nil },
 	})

@@ -1,4 +1,4 @@
-package nodestatus
+package decisionlog
 
 import (
 	"bytes"

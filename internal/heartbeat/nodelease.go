@@ -1,4 +1,4 @@
-package nodestatus
+package heartbeat
 
 import (
 	"context"
@@ -88,8 +88,8 @@ func (l *NodeLease) recheck(ctx context.Context) error {
 }
 
 func (l *NodeLease) readNode(ctx context.Context) (*corev1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.RequestTimeout)
 	defer cancel()
 	n, err := l.Client.Nodes().Get(ctx, l.NodeName, metav1.GetOptions{})
-	return n, explain(err, "read the node "+l.NodeName+" to see whether it has a kubelet", "get nodes")
+	return n, api.Explain(err, "read the node "+l.NodeName+" to see whether it has a kubelet", "get nodes")
 }

@@ -1,4 +1,4 @@
-package nodestatus
+package heartbeat
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package nodestatus
+package heartbeat
 
 import (
 	"context"
@@ -29,10 +29,10 @@ var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource:
 func withHeartbeat(t *testing.T, test func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, hang func())) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPI(t, nodeOf()), &logcapture.Book{}
-		h := NewHeartbeat(HeartbeatParts{
-			Client: apitest.From(a), NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
+		h := New(Parts{
+			Client: apitest.From(a), NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.Node,
 			Vitals: func() Vitals {
-				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t",
+				return Vitals{Version: "v1", Conditions: memoryPressure(), Thresholds: "t",
 					Armed: true, ArmedReason: "flag", Findings: []string{"a", "b"}}
 			},
 		})
@@ -55,6 +55,36 @@ func withHeartbeat(t *testing.T, test func(a *fakeAPI, h *Heartbeat, log *logcap
 	})
 }
 
+// fakeAPI is a fake API server with leases.
+type fakeAPI struct{ *apitest.Fake }
+
+func newAPI(t *testing.T, n *corev1.Node) *fakeAPI { return &fakeAPI{apitest.NewFake(t, n)} }
+
+func memoryPressure() (set signals.ConditionSet) {
+	set.Add(signals.MemoryPressure)
+	return set
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func nodeOf() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}} }
+
+// lease reads a lease, or returns nil.
+func (a *fakeAPI) lease(namespace string) *coordinationv1.Lease {
+	object, err := a.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace, "n")
+	if err != nil {
+		return nil
+	}
+	l, _ := object.(*coordinationv1.Lease)
+	return l
+}
+
+// pass advances virtual time.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // renewedAt returns the last renewal time of the agent's lease.
 func (a *fakeAPI) renewedAt(namespace string) time.Time {
 	if l := a.lease(namespace); l != nil && l.Spec.RenewTime != nil {
@@ -67,7 +97,7 @@ func TestHeartbeat_ReportsVitals(t *testing.T) {
 	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
 		started := time.Now()
 		pass(time.Minute)
-		l := a.lease(HeartbeatNamespace)
+		l := a.lease(Namespace)
 		if l == nil {
 			t.Fatal("no lease")
 		}
@@ -86,12 +116,12 @@ func TestHeartbeat_ReportsVitals(t *testing.T) {
 		if diff := cmp.Diff(owner, l.OwnerReferences); diff != "" || *l.Spec.HolderIdentity != "n" || *l.Spec.LeaseDurationSeconds != 40 {
 			t.Errorf("%v, owner -want +got\n%s", l.Spec, diff)
 		}
-		renewals := a.called("create leases") + a.called("update leases")
+		renewals := a.Called("create leases") + a.Called("update leases")
 		if maxRenewals := int(time.Since(started)/(RenewPeriod-RenewPeriod/10)) + 2; renewals < 6 || renewals > maxRenewals {
 			t.Errorf("%d renewals in a minute, want 6 to %d", renewals, maxRenewals)
 		}
-		if a.called("get leases") != 1 {
-			t.Errorf("the lease was read %d times, want once", a.called("get leases"))
+		if a.Called("get leases") != 1 {
+			t.Errorf("the lease was read %d times, want once", a.Called("get leases"))
 		}
 	})
 }
@@ -101,9 +131,9 @@ func TestHeartbeat_StopsWhileAgentHangs(t *testing.T) {
 		pass(time.Minute)
 		hang()
 		pass(3 * h.Period)
-		last := a.renewedAt(HeartbeatNamespace)
+		last := a.renewedAt(Namespace)
 		pass(2 * LeaseDuration)
-		if got := a.renewedAt(HeartbeatNamespace); got != last {
+		if got := a.renewedAt(Namespace); got != last {
 			t.Errorf("renewed at %s, long after the last check", got)
 		}
 		if _, _, delayed := h.Counts(); delayed == 0 || log.Count("the agent hangs") != 1 {
@@ -111,14 +141,14 @@ func TestHeartbeat_StopsWhileAgentHangs(t *testing.T) {
 		}
 		h.Beat(time.Now()) // the agent continues
 		pass(delayedPeriod)
-		if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > delayedPeriod {
+		if got := a.renewedAt(Namespace); time.Since(got) > delayedPeriod {
 			t.Errorf("not renewed since %s", got)
 		}
 	})
 }
 
 func TestHeartbeat_AliveRequiresRecentCheck(t *testing.T) {
-	h := NewHeartbeat(HeartbeatParts{Period: 10 * time.Second})
+	h := New(Parts{Period: 10 * time.Second})
 	if err := h.Alive(time.Now()); err == nil {
 		t.Error("alive before the first check")
 	}
@@ -127,6 +157,13 @@ func TestHeartbeat_AliveRequiresRecentCheck(t *testing.T) {
 		if err := h.Alive(h.begun.Add(after)); (err == nil) != alive {
 			t.Errorf("after %s: %v", after, err)
 		}
+	}
+}
+
+func TestHeartbeat_BeatAllocatesNothing(t *testing.T) {
+	h, now := New(Parts{}), time.Now()
+	if n := testing.AllocsPerRun(1000, func() { h.Beat(now) }); n != 0 {
+		t.Errorf("Beat allocates %v times, want 0", n)
 	}
 }
 
@@ -143,14 +180,14 @@ func TestHeartbeat_RetriesAfterAPIErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
-				a.fail(test.call, test.fault)
+				a.Fail(test.call, test.fault)
 				pass(2 * time.Minute)
-				if tries := a.called(test.call); tries > 100 || log.Count(test.wantLog) != 1 {
+				if tries := a.Called(test.call); tries > 100 || log.Count(test.wantLog) != 1 {
 					t.Errorf("%d tries: %s", tries, log)
 				}
-				a.fail(test.call, nil)
+				a.Fail(test.call, nil)
 				pass(renewBackoff.Max)
-				if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > renewBackoff.Max || log.Count("Resumed renewing") != 1 {
+				if got := a.renewedAt(Namespace); time.Since(got) > renewBackoff.Max || log.Count("Resumed renewing") != 1 {
 					t.Errorf("renewed at %s: %s", got, log)
 				}
 			})
@@ -160,11 +197,11 @@ func TestHeartbeat_RetriesAfterAPIErrors(t *testing.T) {
 
 func TestHeartbeat_RecreatesDeletedLease(t *testing.T) {
 	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
-		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
+		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespace, "n"); err != nil {
 			t.Fatal(err)
 		}
 		pass(RenewPeriod)
-		if a.lease(HeartbeatNamespace) == nil || log.Count("Failed to renew") != 0 {
+		if a.lease(Namespace) == nil || log.Count("Failed to renew") != 0 {
 			t.Errorf("not created again, or logged as an error: %s", log)
 		}
 	})
@@ -172,18 +209,31 @@ func TestHeartbeat_RecreatesDeletedLease(t *testing.T) {
 
 func TestHeartbeat_NamesMissingNamespace(t *testing.T) {
 	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, log *logcapture.Book, _ func()) {
-		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
+		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespace, "n"); err != nil {
 			t.Fatal(err)
 		}
-		a.fail("create leases", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, HeartbeatNamespace))
+		a.Fail("create leases", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, Namespace))
 		pass(time.Minute)
 		if log.Count("the namespace plimsoll-system has to exist") != 1 {
 			t.Errorf("the missing namespace is not logged: %s", log)
 		}
-		a.fail("create leases", nil)
+		a.Fail("create leases", nil)
 		pass(renewBackoff.Max)
-		if a.lease(HeartbeatNamespace) == nil {
+		if a.lease(Namespace) == nil {
 			t.Error("not created again")
+		}
+	})
+}
+
+func TestHeartbeat_KickRenewsAtOnce(t *testing.T) {
+	withHeartbeat(t, func(a *fakeAPI, h *Heartbeat, _ *logcapture.Book, _ func()) {
+		pass(time.Minute)
+		before := a.renewedAt(Namespace)
+		h.Kick()
+		h.Kick() // one renewal suffices for both
+		synctest.Wait()
+		if after := a.renewedAt(Namespace); !after.After(before) || time.Since(after) > time.Millisecond {
+			t.Errorf("renewed at %s, before that at %s", after, before)
 		}
 	})
 }
@@ -294,9 +344,9 @@ func TestNodeLease_RefusedBesideKubelet(t *testing.T) {
 func TestNodeLease_EndsWhenKubeletStarts(t *testing.T) {
 	withNodeLease(t, nodeOf(), func(a *fakeAPI, _ *atomic.Bool, ended <-chan error) {
 		pass(time.Minute)
-		a.change(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3" })
+		a.Change(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3" })
 		before := a.renewedAt(corev1.NamespaceNodeLease)
-		a.fail("update leases", apierrors.NewConflict(leaseResource, "n", errors.New("the kubelet was here")))
+		a.Fail("update leases", apierrors.NewConflict(leaseResource, "n", errors.New("the kubelet was here")))
 		pass(RenewPeriod)
 		select {
 		case err := <-ended:

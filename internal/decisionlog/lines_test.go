@@ -1,4 +1,4 @@
-package nodestatus_test
+package decisionlog_test
 
 import (
 	"bytes"
@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 )
 
 func TestLines_WrittenWholeInOrder(t *testing.T) {
 	var out bytes.Buffer
-	l := nodestatus.NewLines(&out)
+	l := decisionlog.NewLines(&out)
 	l.JSON(map[string]string{"pod": "default/a<b"})
 	if _, err := io.WriteString(l, "second\n"); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 
 func TestLines_DropOnBlockedStream(t *testing.T) {
 	out := &stuck{released: make(chan struct{})}
-	l := nodestatus.NewLines(out)
+	l := decisionlog.NewLines(out)
 	const lines = 1000
 	for range lines {
 		l.JSON("x")
@@ -61,7 +61,7 @@ func TestLines_DropOnBlockedStream(t *testing.T) {
 
 func TestLines_ReportEncodingError(t *testing.T) {
 	var out bytes.Buffer
-	l := nodestatus.NewLines(&out)
+	l := decisionlog.NewLines(&out)
 	l.JSON(func() {})
 	l.Close()
 	var line struct{ Error string }

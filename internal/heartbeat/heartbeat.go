@@ -1,4 +1,4 @@
-package nodestatus
+package heartbeat
 
 import (
 	"context"
@@ -20,8 +20,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// HeartbeatNamespace is the namespace of the agents' leases.
-const HeartbeatNamespace = "plimsoll-system"
+// Namespace is the namespace of the agents' leases.
+const Namespace = "plimsoll-system"
+
+// prefix is common to the annotations of Plimsoll.
+const prefix = "plimsoll.dev/"
 
 // Annotations of the agent's lease. A controller uses them to distinguish a node under pressure
 // with a live agent from one with a dead agent.
@@ -76,11 +79,11 @@ func Digest(lines []kubeletconfig.Threshold) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// HeartbeatParts configures a Heartbeat.
-type HeartbeatParts struct {
+// Parts configures a Heartbeat.
+type Parts struct {
 	Client   api.Interface
 	NodeName string
-	// Namespace of the lease; empty: [HeartbeatNamespace].
+	// Namespace of the lease; empty: [Namespace].
 	Namespace string
 	// Node returns the Node from an informer, or nil while the informer is not synced.
 	Node func() *corev1.Node
@@ -96,7 +99,7 @@ type HeartbeatParts struct {
 //
 // It requires the rights to get, create and update leases in that namespace.
 type Heartbeat struct {
-	HeartbeatParts
+	Parts
 	begun    time.Time
 	lastBeat atomic.Int64 // nanoseconds from begun to the last check; 0: none yet
 	count    counts
@@ -106,12 +109,12 @@ type Heartbeat struct {
 // counts are the numbers of renewals, failed attempts and delayed renewals of a lease.
 type counts struct{ renewed, failed, delayed atomic.Int64 }
 
-// NewHeartbeat returns a heartbeat; Run starts it.
-func NewHeartbeat(p HeartbeatParts) *Heartbeat {
+// New returns a heartbeat; Run starts it.
+func New(p Parts) *Heartbeat {
 	if p.Namespace == "" {
-		p.Namespace = HeartbeatNamespace
+		p.Namespace = Namespace
 	}
-	return &Heartbeat{HeartbeatParts: p, begun: time.Now(), kick: make(chan struct{}, 1)}
+	return &Heartbeat{Parts: p, begun: time.Now(), kick: make(chan struct{}, 1)}
 }
 
 // Beat records the time of a check of the node. It does not block and is safe for concurrent use.

@@ -1,4 +1,4 @@
-package nodestatus
+package heartbeat
 
 import (
 	"context"
@@ -25,6 +25,8 @@ const (
 	RenewPeriod = LeaseDuration / 4
 	// delayedPeriod is the interval between attempts while a renewal is not permitted.
 	delayedPeriod = time.Second
+	// maxConflicts bounds the attempts to write against concurrent writes.
+	maxConflicts = 3
 )
 
 // renewBackoff is the delay after a failed renewal.
@@ -107,7 +109,7 @@ func (r *renewer) renew(ctx context.Context, want *claim, recheck func(context.C
 }
 
 func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.RequestTimeout)
 	defer cancel()
 	old := r.cached
 	if old == nil {
@@ -115,12 +117,12 @@ func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease
 		old, err = r.leases.Get(ctx, want.name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return r.leases.Create(ctx, renewed(nil, want, time.Now()), metav1.CreateOptions{FieldManager: fieldManager})
+			return r.leases.Create(ctx, renewed(nil, want, time.Now()), metav1.CreateOptions{FieldManager: api.FieldOwner})
 		case err != nil:
 			return nil, err
 		}
 	}
-	return r.leases.Update(ctx, renewed(old, want, time.Now()), metav1.UpdateOptions{FieldManager: fieldManager})
+	return r.leases.Update(ctx, renewed(old, want, time.Now()), metav1.UpdateOptions{FieldManager: api.FieldOwner})
 }
 
 func (r *renewer) explain(err error, want *claim) error {
@@ -128,7 +130,7 @@ func (r *renewer) explain(err error, want *claim) error {
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s: %w: the namespace %s has to exist", attempt, err, want.namespace)
 	}
-	return explain(err, attempt, "get, create and update leases in the namespace "+want.namespace)
+	return api.Explain(err, attempt, "get, create and update leases in the namespace "+want.namespace)
 }
 
 // pause returns the delay after an attempt.
