@@ -15,6 +15,28 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
+// Policy returns the policy of eviction decisions on a node with the layout of
+// filesystems. Returns an error if the configuration is not valid.
+func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
+	var faults strictyaml.Faults
+	settings := eviction.Settings{
+		Thresholds:           c.thresholds(&faults),
+		Layout:               layout,
+		TransitionPeriod:     c.EvictionPressureTransitionPeriod,
+		MaxPodGracePeriod:    c.EvictionMaxPodGracePeriod,
+		StorageLimits:        c.LocalStorageCapacityIsolation,
+		EarlyEviction:        c.EarlyEviction,
+		EarlyEvictionHorizon: c.EarlyEvictionHorizon,
+	}
+	for _, key := range c.EnforceNodeAllocatable {
+		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
+	}
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return eviction.NewPolicy(settings)
+}
+
 // thresholds returns the thresholds that the four eviction maps define, and adds their
 // faults.
 func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {

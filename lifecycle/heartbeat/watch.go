@@ -102,7 +102,7 @@ func (w *Watch) Expired(now time.Time) []string {
 	return silent
 }
 
-// Next returns the time when Silent may return a node. It may be too early, because of later
+// Next returns the time when Expired may return a node. It may be too early, because of later
 // signs of life, but is never too late. If there is no node to wait for, ok is false.
 func (w *Watch) Next() (at time.Time, ok bool) {
 	_, at, ok = w.due.Next()

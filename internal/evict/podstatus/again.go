@@ -35,7 +35,7 @@ func (t *Reporter) confirm(e *entry) {
 // Check checks recently reported statuses; call it whenever pods of the node have changed. get
 // returns a pod as the API server has it. A kubelet that overwrites a reported status with its
 // knowledge from before the pod's end would restart the pod as soon as it learns of that end. The
-// status is then reported again immediately, unless a container has started already. Look does not
+// status is then reported again immediately, unless a container has started already. Check does not
 // block, and usually costs next to nothing.
 func (t *Reporter) Check(get func(uid string) (*corev1.Pod, bool)) {
 	t.mu.Lock()
