@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 // otherWriters are the field managers of controllers with the same purpose.
@@ -30,7 +30,7 @@ func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
 		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
 			continue
 		}
-		if what := convert.LossField(m); what != "" {
+		if what := api.LossField(m); what != "" {
 			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
-	"plimsoll.dev/plimsoll/internal/doctor/examine"
+	"plimsoll.dev/plimsoll/agent/examine"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )

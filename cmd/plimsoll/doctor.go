@@ -10,7 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/doctor"
-	"plimsoll.dev/plimsoll/internal/doctor/examine"
+	"plimsoll.dev/plimsoll/agent/examine"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
-	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
 // controller is a program that may determine which nodes are lost, and where it is visible.
@@ -157,7 +157,7 @@ func written(nodes []corev1.Node, by string, now time.Time) string {
 			if m.Manager != by || m.Time == nil || now.Sub(m.Time.Time) > recently {
 				continue
 			}
-			if convert.LossField(m) != "" {
+			if api.LossField(m) != "" {
 				return fmt.Sprintf("it wrote node %s at %s", nodes[i].Name, m.Time.UTC().Format(time.RFC3339))
 			}
 		}

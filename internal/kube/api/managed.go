@@ -1,4 +1,4 @@
-package convert
+package api
 
 import (
 	"encoding/json"
