@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -22,7 +21,7 @@ func (k *converted[F]) GetObjectMeta() metav1.Object {
 }
 
 // store receives objects of one kind from a reflector. It stores only converted facts, and
-// reports changes. All methods but get belong to the reflector's goroutine.
+// reports changes. All methods belong to the reflector's goroutine.
 type store[F any] struct {
 	convert func(object any) (*converted[F], error)
 	same    func(a, b F) bool           // reports whether all relevant facts are equal
@@ -30,16 +29,7 @@ type store[F any] struct {
 	gone    func(key string, f F)
 	synced  func() // after each complete list
 
-	mu    sync.Mutex // for get, concurrent with the reflector
 	known map[string]F
-}
-
-// get returns the facts of the key.
-func (s *store[F]) get(key string) (f F, is bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, is = s.known[key]
-	return f, is
 }
 
 // Add implements cache.ReflectorStore.
@@ -60,12 +50,10 @@ func (s *store[F]) Update(object any) error {
 // put stores k, and reports the change unless was has the same facts.
 func (s *store[F]) put(was map[string]F, k *converted[F]) {
 	before, is := was[k.key]
-	s.mu.Lock()
 	if s.known == nil {
 		s.known = map[string]F{}
 	}
 	s.known[k.key] = k.value
-	s.mu.Unlock()
 	if !is || !s.same(before, k.value) {
 		s.changed(k.key, before, k.value)
 	}
@@ -78,10 +66,8 @@ func (s *store[F]) Delete(object any) error {
 		return err
 	}
 	if f, is := s.known[k.key]; is {
-		s.mu.Lock()
-		delete(s.known, k.key)
-		s.mu.Unlock()
-		s.gone(k.key, f)
+			delete(s.known, k.key)
+			s.gone(k.key, f)
 	}
 	return nil
 }
@@ -96,9 +82,7 @@ func (s *store[F]) Replace(list []any, _ string) error {
 		}
 	}
 	was := s.known
-	s.mu.Lock()
 	s.known = make(map[string]F, len(all))
-	s.mu.Unlock()
 	for _, k := range all {
 		if before, is := was[k.key]; k.faulty && is {
 			s.put(was, &converted[F]{key: k.key, value: before})

@@ -165,7 +165,7 @@ func (n *Node) refresh() {
 	n.total, n.totalErr = n.readMeminfo(ParseMemTotal)
 	n.findKubepods()
 	if n.pids == nil && !n.IsMachine() {
-		n.pids, n.pidsErr = cgroup.OpenPIDsWith(n.options.Hierarchy, n.options.NodeCgroup, n.buf)
+		n.pids, n.pidsErr = cgroup.OpenPIDs(n.options.Hierarchy, n.options.NodeCgroup, n.buf)
 	}
 }
 

@@ -277,21 +277,11 @@ func TestOpenNode_NamesMissingFiles(t *testing.T) {
 	}
 }
 
-func TestMachine_ReadsFacts(t *testing.T) {
-	m, err := Machine("testdata/proc", "testdata/sys")
-	if err != nil {
-		t.Fatal(err)
+func TestMachineMemory_ReadsMeminfo(t *testing.T) {
+	if got, err := MachineMemory("testdata/proc"); err != nil || got != memTotal4 {
+		t.Errorf("got %d, %v, want %d", got, err, memTotal4)
 	}
-	if m.Memory != memTotal4 || m.Swap != 1024*mib || m.Kernel != "6.18.44-example" || !strings.HasPrefix(m.BootID, "8d3c1f0e") {
-		t.Errorf("%+v", m)
-	}
-	if len(m.Nodes) != 2 || m.Nodes[1].ID != 1 || m.Nodes[1].Memory != 2048*mib {
-		t.Errorf("NUMA nodes %+v", m.Nodes)
-	}
-	if m.Reserved() != 1024*mib+4*2*mib {
-		t.Errorf("huge pages %+v have %d bytes", m.HugePages, m.Reserved())
-	}
-	if m, err := Machine("testdata/none", "testdata/sys"); err == nil || m.Reserved() == 0 {
-		t.Errorf("without /proc: %+v, %v, want the other facts and an error", m, err)
+	if got, err := MachineMemory("testdata/none"); err == nil {
+		t.Errorf("got %d without a meminfo, want an error", got)
 	}
 }

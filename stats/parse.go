@@ -3,6 +3,8 @@ package stats
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cgroup"
@@ -11,7 +13,6 @@ import (
 var (
 	memTotal     = []byte("MemTotal:")
 	memAvailable = []byte("MemAvailable:")
-	swapTotal    = []byte("SwapTotal:")
 	kiB          = []byte(" kB")
 )
 
@@ -19,17 +20,15 @@ var (
 // boot. Returns an error if the line is missing or malformed.
 func ParseMemTotal(meminfo []byte) (signals.Bytes, error) { return meminfoLine(meminfo, memTotal) }
 
-// ParseMemAvailable parses the kernel's estimate of memory available without swapping in
-// /proc/meminfo. The estimate excludes kernel memory in use and the reserve below the low
-// watermarks (Documentation/filesystems/proc.rst). Returns an error if the line is missing or
-// malformed.
-func ParseMemAvailable(meminfo []byte) (signals.Bytes, error) {
-	return meminfoLine(meminfo, memAvailable)
+// MachineMemory returns the machine's memory, huge pages included. Returns an error if procRoot,
+// usually /proc, has no readable meminfo.
+func MachineMemory(procRoot string) (signals.Bytes, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "meminfo"))
+	if err != nil {
+		return 0, fmt.Errorf("read the machine's memory: %w", err)
+	}
+	return ParseMemTotal(text)
 }
-
-// ParseSwapTotal parses the size of all swap in /proc/meminfo. Returns an error if the line is
-// missing or malformed.
-func ParseSwapTotal(meminfo []byte) (signals.Bytes, error) { return meminfoLine(meminfo, swapTotal) }
 
 // meminfoLine parses the line with the key: "MemTotal:       24684084 kB".
 func meminfoLine(text, key []byte) (signals.Bytes, error) {

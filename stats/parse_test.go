@@ -11,9 +11,6 @@ func TestParseMemTotal_AcceptsOnlyKiB(t *testing.T) {
 	if v, err := ParseMemTotal(text); err != nil || v != 24684084<<10 {
 		t.Errorf("MemTotal = %d, %v", v, err)
 	}
-	if v, err := ParseSwapTotal(text); err != nil || v != 0 {
-		t.Errorf("SwapTotal = %d, %v", v, err)
-	}
 	for _, text := range []string{
 		"", "MemFree: 1 kB\n", "MemTotal:\n", "MemTotal: 5\n", "MemTotal: 5 MB\n", "MemTotal: -5 kB\n",
 		"MemTotal: 18446744073709551615 kB\n", "MemTotal: 9007199254740992 kB\n",

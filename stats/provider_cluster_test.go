@@ -84,13 +84,13 @@ func TestProviders_RankAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = runtime.Close() }()
-	facts, err := Machine("/proc", "/sys")
+	capacity, err := MachineMemory("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	byRuntime := OpenCRI(runtime, Sampling{Capacity: facts.Memory})
+	byRuntime := OpenCRI(runtime, Sampling{Capacity: capacity})
 	defer byRuntime.Close()
-	byCAdvisor, err := OpenCAdvisor(n.Cgroup, Sampling{Capacity: facts.Memory})
+	byCAdvisor, err := OpenCAdvisor(n.Cgroup, Sampling{Capacity: capacity})
 	if err != nil {
 		t.Fatal(err)
 	}

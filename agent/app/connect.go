@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/cgroupnotify"
-	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/stats"
@@ -92,7 +90,8 @@ func (a *app) watchRuntime(ctx context.Context) {
 // value, the cgroups are read. Returns an error if the source can not be opened.
 func (a *app) openProvider() (err error) {
 	c := a.config
-	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryCapacity(c), Fallback: a.node.cgroups}
+	capacity, _ := stats.MachineMemory(c.ProcRoot) // 0, if it is not known, bounds nothing
+	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: capacity, Fallback: a.node.cgroups}
 	switch c.StatsProvider {
 	case "cri":
 		if a.runtime == nil {
@@ -106,16 +105,6 @@ func (a *app) openProvider() (err error) {
 		}
 	}
 	return err
-}
-
-// memoryCapacity returns the machine's memory, an upper bound for each pod; 0 if it is not
-// known.
-func memoryCapacity(c *config.Agent) signals.Bytes {
-	facts, err := stats.Machine(c.ProcRoot, "/sys")
-	if err != nil && facts.Memory == 0 {
-		return 0
-	}
-	return facts.Memory
 }
 
 // openNotifier opens the notifications that this kernel has. It returns nil if there are

@@ -2,8 +2,6 @@ package cgroup
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"path/filepath"
 	"unsafe"
 
@@ -125,19 +123,4 @@ func openat(dir int, name []byte, flags int) (fd int, errno unix.Errno) {
 			return int(r), errno
 		}
 	}
-}
-
-// Procs appends the ids of the processes in the cgroup at path to into, without those in
-// cgroups below it. See [ParseProcs] for 0. Returns an error if the list is unreadable or
-// malformed.
-func Procs(h Hierarchy, controller, path string, into []int) ([]int, error) {
-	name := filepath.Join(h.Dir(controller, path), "cgroup.procs")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return into, fmt.Errorf("list the processes of a cgroup: %w", err)
-	}
-	if into, err = ParseProcs(text, into); err != nil {
-		return into, fmt.Errorf("parse %s: %w", name, err)
-	}
-	return into, nil
 }

@@ -141,7 +141,7 @@ func TestMemory_EqualsContainerdLibrary(t *testing.T) {
 		theirs := library(t, r.h.Version, path)
 		memory := must(OpenMemory(r.h, path))(t)
 		defer memory.Close()
-		pids := must(OpenPIDs(r.h, path))(t)
+		pids := must(OpenPIDs(r.h, path, NewBuffer()))(t)
 		defer pids.Close()
 		// Counters of a cgroup with descendants may stand still for 2 s.
 		for late := time.Now().Add(5 * time.Second); must(memory.Read())(t).InactiveFile < 4*mib && time.Now().Before(late); {
@@ -180,7 +180,7 @@ func TestMemory_ReadsKernelLimits(t *testing.T) {
 	if limit, limited, err := pod.Limit(); limited || err != nil {
 		t.Errorf("pod: %d, %t, %v, want none", limit, limited, err)
 	}
-	pids := must(OpenPIDs(r.h, r.node.Path()))(t)
+	pids := must(OpenPIDs(r.h, r.node.Path(), NewBuffer()))(t)
 	defer pids.Close()
 	if u, err := pids.Read(); err != nil || !u.Limited || u.Max != 1500 {
 		t.Errorf("pids: %+v, %v, want a limit of 1500", u, err)
@@ -190,7 +190,7 @@ func TestMemory_ReadsKernelLimits(t *testing.T) {
 func TestReaders_AllocateNothing(t *testing.T) {
 	r := realNode(t)
 	r.run(t)
-	memory, pids := must(OpenMemory(r.h, r.pod.Path()))(t), must(OpenPIDs(r.h, r.pod.Path()))(t)
+	memory, pids := must(OpenMemory(r.h, r.pod.Path()))(t), must(OpenPIDs(r.h, r.pod.Path(), NewBuffer()))(t)
 	dir := must(OpenDir(r.h, "memory", r.pod.Path()))(t)
 	defer memory.Close()
 	defer pids.Close()
@@ -366,7 +366,7 @@ func BenchmarkMemoryRead(b *testing.B) {
 	r := realNode(b)
 	m := must(OpenMemory(r.h, r.pod.Path()))(b)
 	defer m.Close()
-	p := must(OpenPIDs(r.h, r.pod.Path()))(b)
+	p := must(OpenPIDs(r.h, r.pod.Path(), NewBuffer()))(b)
 	defer p.Close()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -133,22 +133,6 @@ var (
 	totalPrefix = []byte("total_")
 )
 
-// ParseProcs appends the process ids of a cgroup.procs to into. Processes in a PID namespace
-// that is invisible to the reader are written as 0 and stay 0, because a sender of signals must
-// detect them. Returns an error if a line is no process id.
-func ParseProcs(text []byte, into []int) ([]int, error) {
-	for len(text) > 0 {
-		var line []byte
-		line, text, _ = bytes.Cut(text, newline)
-		pid, ok := number(line)
-		if !ok || pid > math.MaxInt32 {
-			return into, fmt.Errorf("line %.40q of cgroup.procs is no process id", line)
-		}
-		into = append(into, int(pid))
-	}
-	return into, nil
-}
-
 // ParseCgroupFile parses /proc/PID/cgroup: the path of the process in the tree of every
 // controller, and under "" that in the tree of version 2. A named version 1 tree is listed
 // under its name ("name=systemd"). A removed cgroup's path ends in " (deleted)". Returns an

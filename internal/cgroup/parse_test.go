@@ -99,18 +99,6 @@ func TestParseMemoryStat_NamesMissingOrMalformedLine(t *testing.T) {
 	}
 }
 
-func TestParseProcs_AppendsProcessIDs(t *testing.T) {
-	got, err := ParseProcs([]byte("0\n1\n4194304\n"), []int{7})
-	if diff := cmp.Diff([]int{7, 0, 1, 4194304}, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for _, text := range []string{"-1\n", "12\n\n13\n", "1 2\n", "4294967296\n", "x"} {
-		if got, err := ParseProcs([]byte(text), nil); err == nil {
-			t.Errorf("ParseProcs(%q) = %v, want an error", text, got)
-		}
-	}
-}
-
 func TestParseCgroupFile_ReturnsPathOfEachController(t *testing.T) {
 	text := "9:name=systemd:/\n4:memory:/kubepods/pod:odd\n3:cpu,cpuacct:/x\n0::/unified (deleted)\n"
 	want := map[string]string{
@@ -169,23 +157,6 @@ func FuzzParseMemoryStat(f *testing.F) {
 			if err == nil && !bytes.Contains(text, []byte(key+" ")) {
 				t.Fatalf("accepted without %q: %q", key, text)
 			}
-		}
-	})
-}
-
-func FuzzParseProcs(f *testing.F) {
-	for _, s := range []string{"", "1\n2\n", "0\n", "\n", "99999999999"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		pids, err := ParseProcs(text, nil)
-		for _, pid := range pids {
-			if pid < 0 {
-				t.Fatalf("ParseProcs(%q) = %v, %v: kill(2) takes a negative id for a group", text, pids, err)
-			}
-		}
-		if err == nil && len(pids) != len(strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })) {
-			t.Fatalf("ParseProcs(%q) = %v", text, pids)
 		}
 	})
 }

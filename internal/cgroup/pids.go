@@ -14,14 +14,10 @@ type PIDs struct {
 	buf          *Buffer
 }
 
-// OpenPIDs opens the pids controller's files of the cgroup at path. Returns a [*ReadError] if
-// they can not be opened, as on the root of either version: the machine's numbers are in /proc.
-func OpenPIDs(h Hierarchy, path string) (*PIDs, error) {
-	return OpenPIDsWith(h, path, NewBuffer())
-}
-
-// OpenPIDsWith is [OpenPIDs] with a shared buffer.
-func OpenPIDsWith(h Hierarchy, path string, buf *Buffer) (*PIDs, error) {
+// OpenPIDs opens the pids controller's files of the cgroup at path, to be read through the
+// buffer. Returns a [*ReadError] if they can not be opened, as on the root of either version: the
+// machine's numbers are in /proc.
+func OpenPIDs(h Hierarchy, path string, buf *Buffer) (*PIDs, error) {
 	dir := h.Dir("pids", path) + "/"
 	p := &PIDs{
 		current: File{path: dir + "pids.current", fd: -1},

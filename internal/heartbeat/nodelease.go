@@ -42,10 +42,6 @@ type NodeLease struct {
 // NewNodeLease returns a NodeLease; Run starts it.
 func NewNodeLease(p NodeLeaseParts) *NodeLease { return &NodeLease{NodeLeaseParts: p} }
 
-// Counts returns the number of renewals, of failed attempts, and of renewals that were not
-// permitted.
-func (l *NodeLease) Counts() (renewed, failed, delayed int64) { return l.count.load() }
-
 // Run renews the lease until ctx ends. Returns ErrKubelet as soon as the Node has a kubelet
 // version, otherwise nil.
 func (l *NodeLease) Run(ctx context.Context) error {

@@ -25,9 +25,3 @@ func Execution(n *model.Node, want string, now time.Time) (c Change) {
 	c.Add = []model.Taint{{Key: want, Effect: model.NoExecute, Added: since}}
 	return c
 }
-
-// Swap reports whether the node has the opposite NoExecute taint. The wanted taint then evicts no
-// pod that was not already being evicted, and needs no token.
-func Swap(n *model.Node, want string) bool {
-	return want != "" && find(n, model.Opposite(want), model.NoExecute) != nil
-}

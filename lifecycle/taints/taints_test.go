@@ -113,20 +113,19 @@ func TestExecution_SwapKeepsTimeAdded(t *testing.T) {
 		want    string
 		added   []model.Taint
 		remove  []string
-		swap    bool
 	}{
-		{"lost", nil, unreachable, []model.Taint{noExecute(unreachable, later)}, nil, false},
-		{"not ready", nil, notReady, []model.Taint{noExecute(notReady, later)}, nil, false},
-		{"healthy", nil, "", nil, nil, false},
-		{"lost, tainted already", []model.Taint{noExecute(unreachable, start)}, unreachable, nil, nil, false},
-		{"healthy again", []model.Taint{noExecute(unreachable, start)}, "", nil, []string{"-unreachable"}, false},
-		{"lost, then not ready", []model.Taint{noExecute(unreachable, start)}, notReady, []model.Taint{noExecute(notReady, start)}, []string{"-unreachable"}, true},
-		{"not ready, then lost", []model.Taint{noExecute(notReady, start)}, unreachable, []model.Taint{noExecute(unreachable, start)}, []string{"-not-ready"}, true},
-		{"taint without timeAdded", []model.Taint{noExecute(notReady, time.Time{})}, unreachable, []model.Taint{noExecute(unreachable, later)}, []string{"-not-ready"}, true},
-		{"both taints, half a swap", []model.Taint{noExecute(notReady, start), noExecute(unreachable, later)}, unreachable, nil, []string{"-not-ready"}, true},
-		{"both taints, healthy", []model.Taint{noExecute(unreachable, start), noExecute(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}, false},
-		{"taints of others", []model.Taint{noExecute("k", start), noSchedule(notReady), noExecute(model.KeyOutOfService, start)}, "", nil, nil, false},
-		{"same key, another effect", []model.Taint{noSchedule(notReady)}, unreachable, []model.Taint{noExecute(unreachable, later)}, nil, false},
+		{"lost", nil, unreachable, []model.Taint{noExecute(unreachable, later)}, nil},
+		{"not ready", nil, notReady, []model.Taint{noExecute(notReady, later)}, nil},
+		{"healthy", nil, "", nil, nil},
+		{"lost, tainted already", []model.Taint{noExecute(unreachable, start)}, unreachable, nil, nil},
+		{"healthy again", []model.Taint{noExecute(unreachable, start)}, "", nil, []string{"-unreachable"}},
+		{"lost, then not ready", []model.Taint{noExecute(unreachable, start)}, notReady, []model.Taint{noExecute(notReady, start)}, []string{"-unreachable"}},
+		{"not ready, then lost", []model.Taint{noExecute(notReady, start)}, unreachable, []model.Taint{noExecute(unreachable, start)}, []string{"-not-ready"}},
+		{"taint without timeAdded", []model.Taint{noExecute(notReady, time.Time{})}, unreachable, []model.Taint{noExecute(unreachable, later)}, []string{"-not-ready"}},
+		{"both taints, half a swap", []model.Taint{noExecute(notReady, start), noExecute(unreachable, later)}, unreachable, nil, []string{"-not-ready"}},
+		{"both taints, healthy", []model.Taint{noExecute(unreachable, start), noExecute(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}},
+		{"taints of others", []model.Taint{noExecute("k", start), noSchedule(notReady), noExecute(model.KeyOutOfService, start)}, "", nil, nil},
+		{"same key, another effect", []model.Taint{noSchedule(notReady)}, unreachable, []model.Taint{noExecute(unreachable, later)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := nodeWith(nil, c.present...)
@@ -136,9 +135,6 @@ func TestExecution_SwapKeepsTimeAdded(t *testing.T) {
 			}
 			if removed := format(taints.Change{Remove: got.Remove}); !slices.Equal(removed, c.remove) {
 				t.Errorf("removed %q, want %q", removed, c.remove)
-			}
-			if taints.Swap(n, c.want) != c.swap {
-				t.Errorf("Swap returned %v", !c.swap)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // race is the part of a line that a plot needs, with bench's keys.
@@ -47,6 +48,29 @@ func read(from io.Reader) (races []race, err error) {
 		return nil, errors.New("no race with a time")
 	}
 	return races, nil
+}
+
+// labelled returns the races of the listed modes, NAME=LABEL separated by commas, by their labels.
+// Returns an error if a mode has no race. An empty list leaves all as they are.
+func labelled(races []race, list string) ([]race, error) {
+	if list == "" {
+		return races, nil
+	}
+	var all []race
+	for entry := range strings.SplitSeq(list, ",") {
+		name, label, _ := strings.Cut(entry, "=")
+		before := len(all)
+		for _, r := range races {
+			if r.Mode == name {
+				r.Mode = cmp.Or(label, name)
+				all = append(all, r)
+			}
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("-modes %s: no race of the mode %q", list, name)
+		}
+	}
+	return all, nil
 }
 
 // setting is the common parameters of all races of a panel.

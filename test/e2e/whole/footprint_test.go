@@ -68,8 +68,8 @@ func (s *env) measure(what string, period time.Duration) {
 	}
 	elapsed := time.Since(began)
 	for name, u := range components {
-		s.Logf("%s, %s, %v: RSS mean %.1f MiB, maximum %.1f MiB (%d samples); CPU %.2f ms/s; writes an hour: %s",
-			what, name, elapsed.Round(time.Second), u.mean()/mib, float64(slices.Max(u.rss))/mib, len(u.rss),
+		s.Logf("%s, %s, %v: RSS mean %.1f MiB, maximum %.1f MiB, %.1f MiB of pages of files (%d samples); CPU %.2f ms/s; writes an hour: %s",
+			what, name, elapsed.Round(time.Second), mean(u.rss)/mib, float64(slices.Max(u.rss))/mib, mean(u.files)/mib, len(u.rss),
 			(u.cpu(s)-u.before)*1000/elapsed.Seconds(), s.writes(account(name), began, elapsed))
 	}
 }
@@ -94,6 +94,7 @@ type usage struct {
 	pid    int
 	before float64 // seconds of processor time
 	rss    []int64 // bytes
+	files  []int64 // of them pages of the program's file
 }
 
 // usageOf begins to measure the only pod of a component.
@@ -133,20 +134,22 @@ func (u *usage) cpu(s *env) float64 {
 	return float64(ticks) / 100
 }
 
-// sample reads the resident set: proc_pid_statm(5), the second field, in pages.
+// sample reads the resident set: proc_pid_statm(5), the second and third field, in pages.
 func (u *usage) sample(s *env) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(u.pid), "statm"))
 	s.must(err)
-	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	s.must(err)
-	u.rss = append(u.rss, pages*int64(os.Getpagesize()))
+	for i, list := range []*[]int64{&u.rss, &u.files} {
+		pages, err := strconv.ParseInt(strings.Fields(string(text))[i+1], 10, 64)
+		s.must(err)
+		*list = append(*list, pages*int64(os.Getpagesize()))
+	}
 }
 
-func (u *usage) mean() float64 {
+func mean(values []int64) float64 {
 	sum := int64(0)
-	for _, rss := range u.rss {
-		sum += rss
+	for _, v := range values {
+		sum += v
 	}
-	return float64(sum) / float64(len(u.rss))
+	return float64(sum) / float64(len(values))
 }
