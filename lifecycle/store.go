@@ -66,8 +66,8 @@ func (s *store[F]) Delete(object any) error {
 		return err
 	}
 	if f, is := s.known[k.key]; is {
-			delete(s.known, k.key)
-			s.gone(k.key, f)
+		delete(s.known, k.key)
+		s.gone(k.key, f)
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/examine"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
-	"plimsoll.dev/plimsoll/agent/examine"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
