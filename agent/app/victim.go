@@ -28,7 +28,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Exclude = n.exemptDirectories(e.Pod.UID, found.Containers)
+	v.target.Exempt = n.exemptDirectories(e.Pod.UID, found.Containers)
 	if s, err := signals.Parse(e.Cause); err == nil && s.Definition().Condition != signals.DiskPressure && n.killer.Ended(v.target) {
 		if err := n.checkFreeable(e.Pod, s); err != nil {
 			return nil, err
@@ -56,21 +56,21 @@ type victim struct {
 }
 
 // Immediate implements agent.Victim.
-func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.EvictionResult, error) {
 	return v.result(v.evictor.Immediate(ctx, reporting, waiting, wait, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.
-func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
+func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.EvictionResult, error) {
 	return v.result(v.evictor.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
 }
 
 // result converts the result of an eviction, and adds the pod to those that were evicted.
-func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
+func (v *victim) result(r evict.Result, err error) (agent.EvictionResult, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.add(v.target)
 	}
-	k := agent.Killed{Processes: r.Signalled, SignalTime: r.SignalTime, ExitTime: r.ExitTime, StatusTime: r.StatusTime, ProcessesRemain: r.ProcessesRemain, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
+	k := agent.EvictionResult{Processes: r.Signalled, SignalTime: r.SignalTime, ExitTime: r.ExitTime, StatusTime: r.StatusTime, ProcessesRemain: r.ProcessesRemain, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
 		Unmounting: v.held != nil && r.Signalled == 0}
 	switch {
 	case r.Reported:
@@ -105,7 +105,7 @@ func (v *victim) End(ctx context.Context, grace time.Duration, escalate <-chan s
 }
 
 // Finish implements agent.Victim.
-func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
+func (v *victim) Finish(ctx context.Context) (agent.EvictionResult, error) {
 	v.finishing.Lock()
 	defer v.finishing.Unlock()
 	e, err := v.Kill(ctx)
@@ -125,11 +125,11 @@ func (v *victim) Await(ctx context.Context) error {
 // endedOf converts the result of a kill. Returns the error of a kill that could not begin.
 // After the first signal, and while the kill goes on, an error means that processes remain.
 func endedOf(r kill.Result, err error) (evict.Ended, error) {
-	e := evict.Ended{Signalled: r.Signalled, SignalTime: r.ToSignal, ExitTime: r.ToEmpty, Rest: r.Rest}
+	e := evict.Ended{Signalled: r.Signalled, SignalTime: r.ToSignal, ExitTime: r.ToEmpty, Rest: r.Continued}
 	switch {
 	case errors.Is(err, kill.ErrGone): // no process is left: the goal, not a fault
 		return e, nil
-	case err != nil && (r.Signalled > 0 || r.Rest != nil):
+	case err != nil && (r.Signalled > 0 || r.Continued != nil):
 		e.ProcessesRemain = true
 		return e, nil
 	}

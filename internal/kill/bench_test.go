@@ -100,7 +100,7 @@ func BenchmarkImmediate(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideASandbox kills a container beside a spared sandbox: every pod of a runtime has
+// BenchmarkBesideASandbox kills a container beside an exempt sandbox: every pod of a runtime has
 // one.
 func BenchmarkBesideASandbox(b *testing.B) {
 	for name, tree := range trees(b) {
@@ -110,7 +110,7 @@ func BenchmarkBesideASandbox(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				_, target := e.victim(2)
-				target.Exclude = []string{"c0"}
+				target.Exempt = []string{"c0"}
 				b.StartTimer()
 				if _, err := e.killer.Immediate(b.Context(), target); err != nil {
 					b.Fatal(err)
@@ -128,11 +128,11 @@ func BenchmarkMemoryFreed(b *testing.B) {
 		for _, release := range []bool{true, false} {
 			b.Run(fmt.Sprintf("busy=%v/mrelease=%v", busy, release), func(b *testing.B) {
 				e := newBenchEnv(b)
-				e.killer.released = release
+				e.killer.usesMrelease = release
 				if busy {
 					e.spin()
 				}
-				var freed, signalled []time.Duration
+				var freed, toSignal []time.Duration
 				for b.Loop() {
 					b.StopTimer()
 					p, target := e.victim(1, "fill 300MiB")
@@ -144,12 +144,12 @@ func BenchmarkMemoryFreed(b *testing.B) {
 					}
 					e.awaitFreed(p)
 					freed = append(freed, time.Since(begin))
-					signalled = append(signalled, result.ToSignal)
+					toSignal = append(toSignal, result.ToSignal)
 				}
 				slices.Sort(freed)
 				b.ReportMetric(ms(median(freed)), "ms-median")
 				b.ReportMetric(ms(freed[len(freed)-1]), "ms-max")
-				b.ReportMetric(float64(median(signalled).Microseconds()), "µs-to-signal")
+				b.ReportMetric(float64(median(toSignal).Microseconds()), "µs-to-signal")
 			})
 		}
 	}

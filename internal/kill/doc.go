@@ -1,7 +1,8 @@
 // Package kill ends all processes of one pod by the fastest mechanism of the kernel: cgroup.kill on
 // cgroup v2. On v1 it sets pids.max=0, then sends SIGKILL through pidfds until the pod's cgroup is
-// empty, frozen processes and fork bombs included. process_mrelease(2) frees a dying process's
-// memory on the killer's CPU time, so that it is freed even if the victim gets no CPU time.
+// empty, frozen processes and fork bombs included. Only exempt directories, such as the sandbox's,
+// receive no signal ([Target.Exempt]). process_mrelease(2) frees a dying process's memory on the
+// killer's CPU time, so that it is freed even if the victim gets no CPU time.
 //
 // Duties and invariants:
 //
@@ -17,7 +18,7 @@
 //     was opened: a reused PID cannot be hit. The remaining risk is a process that moves to another
 //     cgroup in the microseconds in between. No mechanism of the kernel closes that gap on v1.
 //  4. A kill waits for no lock of a slow operation, nor for the API or the runtime, and uses memory
-//     that [New] touched. It waits only for the exits.
+//     that [New] prefaulted. It waits only for the exits.
 //  5. pids.max is always restored: a runtime may start containers in the directory again, and survivors
 //     must be able to fork. The previous value is recorded at the directory itself, for
 //     [Killer.Restore].

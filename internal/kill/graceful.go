@@ -15,7 +15,7 @@ import (
 //
 // When ctx ends within the grace period, no process is killed. Returns the errors of Immediate.
 func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, escalate <-chan struct{}) (Result, error) {
-	a, err := k.begin(k.patient, t)
+	a, err := k.begin(k.gracefulWorkspace, t)
 	if err != nil {
 		return Result{}, err
 	}
@@ -26,7 +26,7 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, es
 	if ended || err != nil {
 		return a.result, err
 	}
-	a.w.before = a.w.before[:0] // SIGKILL is counted separately
+	a.w.signalledPIDs = a.w.signalledPIDs[:0] // SIGKILL is counted separately
 	a.result.Signalled = 0
 	defer a.allowForks()
 	err = a.killUntilEmpty(ctx)
@@ -37,7 +37,7 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, es
 // pod. It occupies the slot of a graceful kill. Returns the errors of Immediate, [ErrTimeout] if
 // ctx ends before.
 func (k *Killer) Await(ctx context.Context, t Target) error {
-	a, err := k.begin(k.patient, t)
+	a, err := k.begin(k.gracefulWorkspace, t)
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 
 // terminate sends SIGTERM and waits. It returns ended if no process remains.
 func (a *attempt) terminate(ctx context.Context, grace time.Duration, escalate <-chan struct{}) (ended bool, err error) {
-	until, cancel := context.WithTimeout(ctx, grace)
+	graceCtx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	for asked := false; ; asked = true {
+	for sentTerm := false; ; sentTerm = true {
 		if err := a.list(&a.w.pids); err != nil {
 			return false, err
 		}
@@ -83,15 +83,15 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, escalate <
 		switch {
 		case ctx.Err() != nil:
 			return false, a.timeout(ctx)
-		case until.Err() != nil, closed(escalate), len(a.w.pids) == 0 && !a.k.mounts.blind:
+		case graceCtx.Err() != nil, closed(escalate), len(a.w.pids) == 0 && !a.k.mounts.blind:
 			return false, nil
-		case asked:
+		case sentTerm: // to wait for the exits
 			_, err = a.openPidfds(a.w.pids)
 		default:
 			err = a.signalAll(ctx, unix.SIGTERM)
 		}
 		if err == nil {
-			a.awaitExits(until)
+			a.awaitExits(graceCtx)
 		}
 		a.closePidfds()
 		if err != nil {

@@ -92,7 +92,7 @@ func TestImmediate_RunsBesideGraceful(t *testing.T) {
 			_, err := e.killer.Graceful(e.Context(), mine, time.Hour, escalate)
 			finished <- err
 		}()
-		for !e.killer.patient.busy.Load() { // until it has begun
+		for !e.killer.gracefulWorkspace.busy.Load() { // until it has begun
 		}
 		if _, err := e.killer.Graceful(e.Context(), mine, 0, nil); !errors.Is(err, ErrBusy) {
 			e.Errorf("second graceful kill: got error %v, want %v", err, ErrBusy)

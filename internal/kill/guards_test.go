@@ -106,7 +106,7 @@ func TestAttempt_RefusesOwnProcess(t *testing.T) {
 	victim := e.hog(e.pod, "main")
 	// A Killer that runs inside the pod. The guard compares its own PID, so the hog's listing
 	// contains the PID of this process instead.
-	a, err := e.killer.begin(e.killer.urgent[0], e.target(e.pod.Path()))
+	a, err := e.killer.begin(e.killer.immediateWorkspaces[0], e.target(e.pod.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +188,13 @@ func TestNew_RequiresMount(t *testing.T) {
 
 func TestImmediate_ReturnsErrBusy(t *testing.T) {
 	e := onMemory(t)
-	for _, w := range e.killer.urgent {
+	for _, w := range e.killer.immediateWorkspaces {
 		w.busy.Store(true)
 	}
 	if _, err := e.killer.Immediate(e.within(time.Second), e.target(e.pod.Path())); !errors.Is(err, ErrBusy) {
 		t.Errorf("got error %v, want %v", err, ErrBusy)
 	}
-	for _, w := range e.killer.urgent {
+	for _, w := range e.killer.immediateWorkspaces {
 		w.busy.Store(false)
 	}
 	e.mustKill()

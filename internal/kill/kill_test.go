@@ -348,15 +348,15 @@ func TestImmediate_ReportsFreezeAbovePod(t *testing.T) {
 }
 
 // A process that leaves the pod after its pidfd was opened is not killed.
-func TestImmediate_SparesProcessThatLeft(t *testing.T) {
+func TestImmediate_IgnoresProcessThatLeft(t *testing.T) {
 	e := onMemory(t)
 	if e.node.Version() != 1 {
 		t.Skip("cgroup.kill lists and kills in one step")
 	}
 	stays, leaves := e.hog(e.pod, "main"), e.hog(e.pod, "side")
 	other := addPod(t, e.node, "other")
-	e.killer.urgent[0].between = func() {
-		e.killer.urgent[0].between = nil
+	e.killer.immediateWorkspaces[0].between = func() {
+		e.killer.immediateWorkspaces[0].between = nil
 		move(t, leaves.Process.PID, other.ContainerDir("memory", "main"))
 	}
 	result := e.mustKill()
@@ -376,8 +376,8 @@ func TestImmediate_KillsProcessThatJoined(t *testing.T) {
 		t.Skip("cgroup.kill lists and kills in one step")
 	}
 	first, joins := e.hog(e.pod, "main"), e.hog(addPod(t, e.node, "other"), "main")
-	e.killer.urgent[0].between = func() {
-		e.killer.urgent[0].between = nil
+	e.killer.immediateWorkspaces[0].between = func() {
+		e.killer.immediateWorkspaces[0].between = nil
 		move(t, joins.Process.PID, e.pod.ContainerDir("memory", "side"))
 	}
 	result := e.mustKill()

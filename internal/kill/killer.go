@@ -18,12 +18,12 @@ type Target struct {
 	Path string
 	// Inode is that of the directory in the memory controller's tree when it was observed.
 	Inode uint64
-	// Exclude are subdirectories of the pod's directory with processes that receive no signal. They
-	// hold next to nothing, and the runtime stops them: the pod's sandbox, and the runtime's
-	// watchers of containers, see [cgroup.Container.IsMonitor]. A kubelet that finds a pod without
-	// sandbox while a container still dies loses the reason of the eviction
+	// Exempt are the names of subdirectories of the pod's directory with processes that receive no
+	// signal. They hold next to nothing, and the runtime stops them: the pod's sandbox, and the
+	// runtime's watchers of containers, see [cgroup.Container.IsMonitor]. A kubelet that finds a pod
+	// without sandbox while a container still dies loses the reason of the eviction
 	// (docs/internals/decisions/017).
-	Exclude []string
+	Exempt []string
 }
 
 // Result is the result of a kill. With an error it contains the progress until then.
@@ -42,21 +42,22 @@ type Result struct {
 	// time until no process was found, and every process signalled last had released its memory; 0
 	// if that did not happen. A kill without processes to signal has a ToSignal of 0.
 	ToSignal, ToEmpty time.Duration
-	// Rest is set if the call returned at its deadline while the kill continues concurrently. It is
-	// closed when no process remains.
-	Rest <-chan struct{}
+	// Continued is set if the call returned at its deadline while the kill continues concurrently.
+	// It is closed when no process remains.
+	Continued <-chan struct{}
 }
 
 // Killer ends pods. It performs one immediate and one graceful kill at a time, also of different
 // pods: a slow soft eviction never delays a hard one. Immediate kills that were not done at their
 // deadline continue concurrently, see [Killer.Immediate].
 type Killer struct {
-	mounts   mounts
-	urgent   [1 + maxRests]*workspace // of Immediate, and of continued kills
-	patient  *workspace               // of Graceful
-	released bool                     // whether process_mrelease is used; tests measure without it
-	maxWait  time.Duration            // the constant maxWait; longer in tests of the other events that end a wait
-	rests    rests
+	mounts mounts
+	// immediateWorkspaces are those of Immediate and Ended; a continued kill occupies its own.
+	immediateWorkspaces [1 + maxContinued]*workspace
+	gracefulWorkspace   *workspace    // of Graceful and Await
+	usesMrelease        bool          // false only in measurements without process_mrelease
+	maxWait             time.Duration // the constant maxWait; longer in tests of the other events that end a wait
+	continued           continuedKills
 }
 
 // mounts are the open roots of the trees; -1 for a missing one.
@@ -80,9 +81,9 @@ func inHostPIDNamespace() bool {
 	return err == nil && st.Ino == hostPIDNamespace
 }
 
-// New returns a Killer: it opens the mounts and touches the memory for the kills. The pids and
-// freezer controllers may be missing on v1; then fork bombs or frozen pods can outlive a kill, see
-// [Killer.SelfTest]. Returns an error if the tree of the members cannot be opened, or a
+// New returns a Killer: it opens the mounts and prefaults the memory for the kills. The pids
+// and freezer controllers may be missing on v1; then fork bombs or frozen pods can outlive a kill,
+// see [Killer.SelfTest]. Returns an error if the tree of the members cannot be opened, or a
 // workspace cannot be prepared.
 func New(h cgroup.Hierarchy) (*Killer, error) {
 	m := mounts{version: h.Version, pids: -1, freezer: -1}
@@ -101,11 +102,11 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
 	}
-	k := &Killer{mounts: m, released: true, maxWait: maxWait, rests: rests{ending: make(chan struct{})}}
-	k.patient, err = newWorkspace()
-	for i := range k.urgent {
+	k := &Killer{mounts: m, usesMrelease: true, maxWait: maxWait, continued: continuedKills{ending: make(chan struct{})}}
+	k.gracefulWorkspace, err = newWorkspace()
+	for i := range k.immediateWorkspaces {
 		if err == nil {
-			k.urgent[i], err = newWorkspace()
+			k.immediateWorkspaces[i], err = newWorkspace()
 		}
 	}
 	if err != nil {
@@ -117,16 +118,16 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 // Close ends the continued kills, and closes the mounts. No call may be in progress. The error is
 // always nil.
 func (k *Killer) Close() error {
-	k.rests.end()
+	k.continued.end()
 	for _, fd := range []int{k.mounts.members, k.mounts.pids, k.mounts.freezer} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	for _, w := range k.urgent {
+	for _, w := range k.immediateWorkspaces {
 		w.close()
 	}
-	k.patient.close()
+	k.gracefulWorkspace.close()
 	return nil
 }
 
@@ -141,21 +142,23 @@ func (k *Killer) Close() error {
 // Returns [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout], [ErrBusy], or an
 // error of the kernel.
 func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
-	if r := k.rests.of(t); r != nil {
-		return r.join(ctx)
+	if c := k.continued.find(t); c != nil {
+		return c.join(ctx)
 	}
-	a, err := k.begin(k.free(), t)
+	a, err := k.begin(k.idleWorkspace(), t)
 	if err != nil {
 		return Result{}, err
 	}
-	inTime := !a.late(ctx)
+	inTime := !a.late(ctx) // a call that begins late sends no signal, and its kill does not continue
 	if deadline, ok := ctx.Deadline(); ok {
-		a.listFor = max(deadline.Sub(a.begun)/3, 1) // one listing, another one, and the signals
+		// One third of the time each for the listing, for the second listing of signalAll, and for
+		// the signals. At least 1 ns, since 0 is no bound.
+		a.listFor = max(deadline.Sub(a.begun)/3, 1)
 	}
 	err = a.killUntilEmpty(ctx)
 	result := a.result
 	if inTime && errors.Is(err, ErrTimeout) {
-		if result.Rest = k.goOn(a); result.Rest != nil {
+		if result.Continued = k.continueConcurrently(a); result.Continued != nil {
 			return result, err
 		}
 	}
@@ -164,25 +167,27 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	return result, err
 }
 
-// free returns a workspace without a continued kill, or that of the urgent kill in progress if
-// there is none.
-func (k *Killer) free() *workspace {
-	for _, w := range k.urgent {
+// idleWorkspace returns a workspace for an immediate kill. If each one is in use, it returns a busy
+// one, for which begin returns ErrBusy: one more kill than can continue is in progress.
+func (k *Killer) idleWorkspace() *workspace {
+	for _, w := range k.immediateWorkspaces {
 		if !w.busy.Load() {
 			return w
 		}
 	}
-	return k.urgent[0]
+	return k.immediateWorkspaces[0]
 }
 
-// begin claims the workspace and opens the verified directory.
+// begin claims the workspace and opens the verified directory. The attempt is a part of the
+// workspace, so that it costs no allocation; the caller must call end. Returns ErrBusy if the
+// workspace is in use, and the errors of Immediate for a wrong target.
 func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	if !w.busy.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("end pod %s: %w", t.UID, ErrBusy)
 	}
 	a := &w.attempt
 	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now()}
-	w.before = w.before[:0] // PIDs signalled by an earlier kill
+	w.signalledPIDs = w.signalledPIDs[:0] // PIDs signalled by an earlier kill
 	if err := a.open(); err != nil {
 		a.end()
 		return nil, err
@@ -195,51 +200,54 @@ type attempt struct {
 	k       *Killer
 	w       *workspace
 	target  Target
-	members int  // the pod's verified directory in the tree of its members
-	pids    int  // v1, -1 if missing
-	freezer int  // v1, -1 if missing
-	events  int  // v2: cgroup.events, -1 if it cannot be opened
-	sparing bool // the spared directories have processes, which are excluded
-	fought  int  // rounds that found processes not signalled before
-	touched bool // a process was signalled
+	members int // the pod's verified directory in the tree of its members
+	pids    int // v1, -1 if missing
+	freezer int // v1, -1 if missing
+	events  int // v2: cgroup.events, -1 if it cannot be opened
 	begun   time.Time
 	result  Result
 
-	listFor   time.Duration   // time for a listing; 0: until it is complete
-	listUntil time.Time       // end of all listings; zero: none
-	cut       bool            // the last round did not signal all processes
-	wakeable  bool            // the eventfd ends a wait
-	ending    <-chan struct{} // closed by Close
-	rest      *rest           // the record of this kill once it continues, nil before
-	signalled time.Time       // time of the last first signal to a process
+	listFor   time.Duration // time for a listing; 0: until it is complete
+	listUntil time.Time     // end of all listings; zero: none
 
-	unlistedKilled bool // processes missing from the listings were signalled
+	exempting      bool      // the last listing omits the processes of exempt directories; false if they have none
+	incomplete     bool      // the last round did not signal all processes: the next one continues it
+	fightingRounds int       // rounds that found processes not signalled before, without continued ones
+	signalledAny   bool      // a process was signalled
+	unlistedKilled bool      // processes missing from the listings were signalled
+	lastSignalAt   time.Time // time of the last first signal to a process, or when the kill continued
+
+	wakeable  bool            // the eventfd ends a wait
+	ending    <-chan struct{} // closed by Close; nil until the kill continues
+	continued *continuedKill  // the record of this kill once it continues, nil before
 
 	pidsMax    [24]byte // previous value of pids.max
 	pidsMaxLen int      // 0: not changed
 }
 
+// end closes the files of the attempt and makes its workspace idle.
 func (a *attempt) end() {
 	for _, fd := range []int{a.members, a.pids, a.freezer, a.events} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	for _, s := range a.w.spares {
-		_ = unix.Close(s.dir)
+	for _, d := range a.w.exemptDirs {
+		_ = unix.Close(d.fd)
 	}
-	a.w.spares = a.w.spares[:0]
+	a.w.exemptDirs = a.w.exemptDirs[:0]
 	a.w.busy.Store(false)
 }
 
 // killUntilEmpty performs the kill: it stops forks, and repeats rounds of signals and waits. The
-// caller allows forks again afterwards.
+// caller allows forks again afterwards, unless the kill continues. After a [TimeoutError] another
+// call resumes the kill.
 func (a *attempt) killUntilEmpty(ctx context.Context) error {
 	for {
 		if err := a.list(&a.w.pids); err != nil {
 			return err
 		}
-		a.rest.note(a)
+		a.continued.note(a)
 		if a.empty() {
 			a.result.ToEmpty = time.Since(a.begun)
 			return nil
@@ -264,15 +272,15 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 // round signals every process of the pod that has not been signalled, once.
 func (a *attempt) round(ctx context.Context) error {
 	a.result.Rounds++
-	before, resumed := a.result.Signalled, a.cut
-	signalled, err := a.killAtOnce()
-	if !signalled && err == nil {
+	countBefore, resumed := a.result.Signalled, a.incomplete
+	killed, err := a.killAtOnce()
+	if !killed && err == nil {
 		err = a.signalAll(ctx, unix.SIGKILL)
 	}
-	if a.result.Signalled > before {
-		a.signalled = time.Now()
-		if !resumed {
-			a.fought++
+	if a.result.Signalled > countBefore {
+		a.lastSignalAt = time.Now()
+		if !resumed { // otherwise the last round may have missed these processes
+			a.fightingRounds++
 		}
 	}
 	if err != nil {
@@ -280,6 +288,6 @@ func (a *attempt) round(ctx context.Context) error {
 		return err
 	}
 	a.thaw()
-	a.release(ctx)
+	a.releaseMemory(ctx)
 	return nil
 }

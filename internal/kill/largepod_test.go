@@ -71,17 +71,17 @@ func TestImmediate_ReturnsAtDeadlineWithManyProcesses(t *testing.T) {
 		took = time.Since(begun)
 	})
 	t.Logf("returned after %s: %+v", took, result)
-	if !errors.Is(err, ErrTimeout) || result.Rest == nil || e.killer.Ended(target) {
+	if !errors.Is(err, ErrTimeout) || result.Continued == nil || e.killer.Ended(target) {
 		t.Fatalf("got %+v, error %v, want a continued kill", result, err)
 	}
 	if result.Signalled >= 16_000 { // a busy machine may return late, but not after all signals
 		t.Errorf("got %d processes signalled before the return, want less than 16000", result.Signalled)
 	}
 	second, err := e.killer.Immediate(e.within(patience), target)
-	if err != nil || second.Signalled != 16_001 || second.Rest != nil {
+	if err != nil || second.Signalled != 16_001 || second.Continued != nil {
 		t.Errorf("got %+v, error %v, want all 16,001 signalled", second, err)
 	}
-	<-result.Rest
+	<-result.Continued
 	t.Logf("empty after %s: %+v", time.Since(begun), second)
 	e.mustBeEmpty(second)
 	if after := e.limits(); after != before || !e.killer.Ended(target) {
@@ -114,12 +114,12 @@ func TestImmediate_FindsProcessAmongManyDirectories(t *testing.T) {
 		var err error
 		onRealtimeThread(e.T, func() { result, err = e.killer.Immediate(e.within(time.Second), e.target(e.pod.Path())) })
 		e.Logf("%s: %+v, %v", time.Since(begun), result, err)
-		if err != nil && (!errors.Is(err, ErrTimeout) || result.Rest == nil) || result.Signalled > 2 {
+		if err != nil && (!errors.Is(err, ErrTimeout) || result.Continued == nil) || result.Signalled > 2 {
 			e.Errorf("got %+v, error %v, want an empty pod or a continued kill", result, err)
 		}
-		if result.Rest != nil {
+		if result.Continued != nil {
 			select {
-			case <-result.Rest:
+			case <-result.Continued:
 			case <-e.within(patience).Done():
 				e.Error("the continued kill did not end")
 			}
@@ -129,8 +129,8 @@ func TestImmediate_FindsProcessAmongManyDirectories(t *testing.T) {
 	})
 }
 
-// Beside a spared sandbox, the processes of each other directory are killed.
-func TestImmediate_SparesSandboxAmongManyDirectories(t *testing.T) {
+// Beside an exempt sandbox, the processes of each other directory are killed.
+func TestImmediate_ExemptsSandboxAmongManyDirectories(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		pod := e.hierarchy.Dir("memory", e.pod.Path())
 		for i := range 3000 {
@@ -142,7 +142,7 @@ func TestImmediate_SparesSandboxAmongManyDirectories(t *testing.T) {
 		move(e.T, last.Process.PID, fmt.Sprint(pod, "/d", 2999))
 		limitFiles(e.T, 2000)
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"side"}
+		target.Exempt = []string{"side"}
 		result, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil || result.Signalled != 1 || !box.Process.Alive() {
 			e.Errorf("got %+v, error %v, the sandbox lives: %t, want 1 signalled and true", result, err, box.Process.Alive())
@@ -202,22 +202,22 @@ func TestImmediate_EndsPodDeeperThanMaxDepth(t *testing.T) {
 		}
 		target := e.target(e.pod.Path())
 		dir := e.deep("main")
-		for _, spare := range [][]string{nil, {"side"}} {
-			if target.Exclude = spare; spare != nil {
+		for _, exempt := range [][]string{nil, {"side"}} {
+			if target.Exempt = exempt; exempt != nil {
 				e.hog(e.pod, "side")
 			}
 			h := e.hog(e.pod, "main")
 			move(e.T, h.Process.PID, dir)
 			if e.killer.Ended(target) {
-				e.Errorf("sparing %v: Ended returned true before the kill", spare)
+				e.Errorf("exempt %v: Ended returned true before the kill", exempt)
 			}
 			result, err := e.killer.Immediate(e.within(patience), target)
-			if err != nil || result.Signalled != 1 || result.ToEmpty <= 0 || result.Rest != nil || !e.killer.Ended(target) {
-				e.Errorf("sparing %v: got %+v, error %v, want an empty pod", spare, result, err)
+			if err != nil || result.Signalled != 1 || result.ToEmpty <= 0 || result.Continued != nil || !e.killer.Ended(target) {
+				e.Errorf("exempt %v: got %+v, error %v, want an empty pod", exempt, result, err)
 			}
 			e.killedBy(h, syscall.SIGKILL)
 			if err := e.killer.Await(e.within(patience), target); err != nil {
-				e.Errorf("sparing %v: got error %v of Await", spare, err)
+				e.Errorf("exempt %v: got error %v of Await", exempt, err)
 			}
 		}
 	})
@@ -230,7 +230,7 @@ func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
 		if e.killer.mounts.version == cgroup.V1 {
 			e.Skip("v1 has no cgroup.kill")
 		}
-		a, err := e.killer.begin(e.killer.urgent[0], e.target(e.pod.Path()))
+		a, err := e.killer.begin(e.killer.immediateWorkspaces[0], e.target(e.pod.Path()))
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -238,8 +238,8 @@ func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
 		for round := range 3 {
 			h := e.hog(e.pod, "main")
 			a.w.pids, a.w.partial = a.w.pids[:0], errDepth
-			if signalled, err := a.killAtOnce(); !signalled || err != nil || a.result.Signalled != 1 {
-				e.Errorf("round %d: got %t, error %v, %+v, want 1 signalled in total", round, signalled, err, a.result)
+			if killed, err := a.killAtOnce(); !killed || err != nil || a.result.Signalled != 1 {
+				e.Errorf("round %d: got %t, error %v, %+v, want 1 signalled in total", round, killed, err, a.result)
 			}
 			e.killedBy(h, syscall.SIGKILL)
 		}
@@ -255,11 +255,11 @@ func TestEnded_IsBounded(t *testing.T) {
 				e.Fatal(err)
 			}
 		}
-		for _, spare := range [][]string{nil, {"side"}} {
+		for _, exempt := range [][]string{nil, {"side"}} {
 			target := e.target(e.pod.Path())
-			target.Exclude = spare
+			target.Exempt = exempt
 			for _, late := range []bool{false, true} {
-				a, err := e.killer.begin(e.killer.urgent[0], target)
+				a, err := e.killer.begin(e.killer.immediateWorkspaces[0], target)
 				if err != nil {
 					e.Fatal(err)
 				}
@@ -269,7 +269,7 @@ func TestEnded_IsBounded(t *testing.T) {
 					a.begun = a.begun.Add(time.Hour) // never late, regardless of the test's duration
 				}
 				if left, want := a.anyLeft(), late && e.killer.mounts.version == cgroup.V1; left != want {
-					e.Errorf("sparing %v, late %t: got %t, want %t", spare, late, left, want)
+					e.Errorf("exempt %v, late %t: got %t, want %t", exempt, late, left, want)
 				}
 				a.end()
 			}
@@ -285,7 +285,7 @@ func TestRestore_ResetsPidsMaxOfInterruptedKill(t *testing.T) {
 	}
 	e.hog(e.pod, "main")
 	before, target := e.limits(), e.target(e.pod.Path())
-	a, err := e.killer.begin(e.killer.urgent[0], target)
+	a, err := e.killer.begin(e.killer.immediateWorkspaces[0], target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestRestore_ResetsPidsMaxOfInterruptedKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer successor.Close()
-	successor.patient.busy.Store(true) // in use for the grace period of another pod
+	successor.gracefulWorkspace.busy.Store(true) // in use for the grace period of another pod
 	for i, want := range []bool{true, false} {
 		if restored, err := successor.Restore(target); restored != want || err != nil {
 			t.Errorf("call %d: got %t, error %v, want %t", i, restored, err, want)
@@ -331,7 +331,7 @@ func TestStopForks_RestoresLimitAfterTwoKills(t *testing.T) {
 	}
 	before, target := e.limits(), e.target(e.pod.Path())
 	var both [2]*attempt
-	for i, w := range []*workspace{e.killer.urgent[0], e.killer.patient} {
+	for i, w := range []*workspace{e.killer.immediateWorkspaces[0], e.killer.gracefulWorkspace} {
 		a, err := e.killer.begin(w, target)
 		if err != nil {
 			t.Fatal(err)
@@ -350,15 +350,15 @@ func TestStopForks_RestoresLimitAfterTwoKills(t *testing.T) {
 
 // A process that a signal cannot end does not occupy a workspace forever, even if listings remain
 // incomplete.
-func TestRest_EndsWhenNothingIsLeftToSignal(t *testing.T) {
+func TestContinuedKill_EndsWhenNothingIsLeftToSignal(t *testing.T) {
 	last := time.Now()
-	for _, cut := range []bool{false, true} {
-		a := &attempt{rest: &rest{}, signalled: last, cut: cut}
+	for _, incomplete := range []bool{false, true} {
+		a := &attempt{continued: &continuedKill{}, lastSignalAt: last, incomplete: incomplete}
 		if a.stuck(last.Add(stuckTime)) || !a.stuck(last.Add(stuckTime+1)) {
-			t.Errorf("cut %t: a continued kill is not stuck exactly after %s without a new signal", cut, stuckTime)
+			t.Errorf("incomplete %t: a continued kill is not stuck exactly after %s without a new signal", incomplete, stuckTime)
 		}
 	}
-	if a := (&attempt{signalled: last}); a.stuck(last.Add(time.Hour)) {
+	if a := (&attempt{lastSignalAt: last}); a.stuck(last.Add(time.Hour)) {
 		t.Error("a kill that was not continued counts as stuck")
 	}
 }

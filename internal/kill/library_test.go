@@ -24,7 +24,7 @@ func BenchmarkList(b *testing.B) {
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			a, err := e.killer.begin(e.killer.urgent[0], target)
+			a, err := e.killer.begin(e.killer.immediateWorkspaces[0], target)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -19,14 +19,14 @@ func (a *attempt) list(into *[]int) error {
 	*into, w.invisible = (*into)[:0], 0
 	w.partial = a.walk(a.members, func(dir int) error { return a.procs(dir, into) })
 	slices.Sort(*into)
-	zeros, _ := slices.BinarySearch(*into, 1)
+	zeros, _ := slices.BinarySearch(*into, 1) // members of foreign PID namespaces read as 0
 	w.invisible = zeros
 	*into = (*into)[zeros:]
 	if w.partial != nil && len(*into)+zeros == 0 && a.k.mounts.version == cgroup.V1 {
 		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, w.partial))
 	}
-	if err := a.leaveOut(into); err != nil {
-		return a.failed(fmt.Errorf("list the protected processes of %s: %w", a.target.Path, err))
+	if err := a.removeExempt(into); err != nil {
+		return a.failed(fmt.Errorf("list the exempt processes of %s: %w", a.target.Path, err))
 	}
 	if len(*into) == 0 && a.k.mounts.blind {
 		w.invisible = a.unlisted()
@@ -34,14 +34,14 @@ func (a *attempt) list(into *[]int) error {
 	return nil
 }
 
-// Ended reports whether no process of the pod remains except the spared ones. An unknown state
+// Ended reports whether no process of the pod remains except the exempt ones. An unknown state
 // after 20 ms counts as not ended. On v2 it reads cgroup.events; on v1 it lists the pod up to the
 // first process. It changes nothing. No immediate kill may be in progress except continued ones.
 func (k *Killer) Ended(t Target) bool {
-	if k.rests.of(t) != nil {
+	if k.continued.find(t) != nil {
 		return false
 	}
-	a, err := k.begin(k.free(), t)
+	a, err := k.begin(k.idleWorkspace(), t)
 	if err != nil {
 		return errors.Is(err, ErrGone)
 	}
@@ -52,31 +52,32 @@ func (k *Killer) Ended(t Target) bool {
 // endedTime bounds the check whether a pod has ended.
 const endedTime = 20 * time.Millisecond
 
-// othersLeft is [attempt.anyLeft] by the events of v2, without a walk: a pod's containers may have
-// any number of cgroups below them.
-func (a *attempt) othersLeft() (left, known bool) {
-	if len(a.w.spares) == 0 {
-		return a.populated()
+// anyLeftByEvents is [attempt.anyLeft] by the events of v2, without a walk: a pod's containers may
+// have any number of cgroups below them. Beside exempt directories it also lists the pod's own
+// directory, which has processes only if no controller is enabled below it.
+func (a *attempt) anyLeftByEvents() (left, known bool) {
+	if len(a.w.exemptDirs) == 0 {
+		return a.podPopulated()
 	}
 	a.w.pids = a.w.pids[:0]
 	if err := a.procs(a.members, &a.w.pids); err != nil {
 		return false, false
 	}
-	populated, known := a.othersPopulated()
+	populated, known := a.populatedNotExempt()
 	return len(a.w.pids) > 0 || populated, known
 }
 
-// anyLeft reports whether a process remains besides the spared ones, or the state is unknown in
-// time. It ends with the first one found.
+// anyLeft reports whether a process that is not exempt remains, or the state is unknown in time. It
+// ends with the first one found.
 func (a *attempt) anyLeft() bool {
 	w := a.w
 	if a.k.mounts.version == cgroup.V2 {
-		if left, known := a.othersLeft(); known {
+		if left, known := a.anyLeftByEvents(); known {
 			return left
 		}
 	}
 	a.listUntil = a.begun.Add(endedTime)
-	if a.listSpared() == nil {
+	if a.listExempt() == nil {
 		w.pids = w.pids[:0]
 		err := a.walk(a.members, func(dir int) error {
 			from := len(w.pids)
@@ -84,7 +85,7 @@ func (a *attempt) anyLeft() bool {
 				return err
 			}
 			for _, pid := range w.pids[from:] {
-				if pid > 0 && !listed(w.spared, pid) {
+				if pid > 0 && !listed(w.exemptPIDs, pid) {
 					return errFound
 				}
 			}
@@ -166,32 +167,34 @@ func (a *attempt) empty() bool {
 	if len(a.w.pids) > 0 || a.w.invisible > 0 {
 		return false
 	}
-	if populated, known := a.remainPopulated(); known {
+	if populated, known := a.populated(); known {
 		return !populated
 	}
 	return a.w.partial == nil
 }
 
-// remainPopulated is [attempt.populated] without the spared directories.
-func (a *attempt) remainPopulated() (populated, known bool) {
+// populated is [attempt.podPopulated] without the exempt directories: whether a process remains
+// that the kill must end.
+func (a *attempt) populated() (populated, known bool) {
 	switch {
 	case a.k.mounts.version == cgroup.V1:
 		return false, false
-	case a.sparing:
-		return a.othersPopulated()
+	case a.exempting:
+		return a.populatedNotExempt()
 	}
-	return a.populated()
+	return a.podPopulated()
 }
 
-// populated reads cgroup.events of v2, which also makes a later poll wait for the next change.
-func (a *attempt) populated() (populated, known bool) {
+// podPopulated reads the pod's own cgroup.events of v2, which counts exempt processes, too. The read
+// also makes a later poll wait for the next change.
+func (a *attempt) podPopulated() (populated, known bool) {
 	if a.events < 0 {
 		return false, false
 	}
-	return a.populatedBy(a.events)
+	return a.readPopulated(a.events)
 }
 
-func (a *attempt) populatedBy(events int) (populated, known bool) {
+func (a *attempt) readPopulated(events int) (populated, known bool) {
 	n, err := unix.Pread(events, a.w.text, 0)
 	if err != nil {
 		return false, gone(err) // removed, therefore empty
@@ -202,7 +205,7 @@ func (a *attempt) populatedBy(events int) (populated, known bool) {
 // refuse returns an error if the members include a process that must never be signalled.
 func (a *attempt) refuse() error {
 	pids := a.w.pids
-	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.touched {
+	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.signalledAny {
 		a.result.Invisible = a.w.invisible
 		return a.failed(fmt.Errorf("%d tasks: %w", a.w.invisible, ErrNotVisible))
 	}

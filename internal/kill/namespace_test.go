@@ -24,8 +24,8 @@ const foreign = "PLIMSOLL_KILL_FOREIGN"
 func killForeign(order string) {
 	var version int
 	var root string
-	t := Target{UID: uid, Exclude: []string{""}}
-	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode, &t.Exclude[0]); err != nil {
+	t := Target{UID: uid, Exempt: []string{""}}
+	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode, &t.Exempt[0]); err != nil {
 		fmt.Println("order", err)
 		os.Exit(1)
 	}
@@ -70,7 +70,7 @@ func TestImmediate_KillsInvisibleProcessesOnlyOnV2(t *testing.T) {
 		}
 		e.killedBy(h, syscall.SIGKILL)
 		if !sandbox.Process.Alive() {
-			e.Error("the spared process was killed")
+			e.Error("the exempt process was killed")
 		}
 	})
 }
@@ -94,9 +94,9 @@ func TestImmediate_SignalsOnReadOnlyCgroups(t *testing.T) {
 		defer killer.Close()
 		h, side := e.hog(e.pod, "main", "fork 20"), e.hog(e.pod, "side")
 		target := e.target(e.pod.Path())
-		for _, target.Exclude = range [][]string{{"side"}, nil} {
+		for _, target.Exempt = range [][]string{{"side"}, nil} {
 			if result, err := killer.Immediate(e.within(patience), target); err != nil || result.Signalled == 0 {
-				e.Fatalf("sparing %v: got %+v, error %v", target.Exclude, result, err)
+				e.Fatalf("exempt %v: got %+v, error %v", target.Exempt, result, err)
 			}
 		}
 		e.killedBy(h, syscall.SIGKILL)

@@ -52,7 +52,7 @@ func (a *attempt) open() error {
 	if a.k.mounts.version == cgroup.V2 {
 		a.events, _ = openat(a.members, nameEvents, unix.O_RDONLY)
 	}
-	a.openSpares()
+	a.openExempt()
 	return nil
 }
 

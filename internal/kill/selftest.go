@@ -120,7 +120,7 @@ func (k *Killer) tryVisible() []Lack {
 		return []Lack{{What: "this is not the host's PID namespace",
 			Remedy: "set hostPID: true, or pods outside this namespace can not be killed on cgroup v1", Fatal: true}}
 	}
-	a := &attempt{k: k, w: k.free(), members: k.mounts.members, events: -1}
+	a := &attempt{k: k, w: k.idleWorkspace(), members: k.mounts.members, events: -1}
 	if !a.w.busy.CompareAndSwap(false, true) {
 		return nil // a kill is the better test
 	}

@@ -16,18 +16,18 @@ import (
 // killAtOnce writes cgroup.kill: the kernel ends every process of the pod, including processes
 // forked meanwhile and those of foreign PID namespaces. It reports false on v1, before Linux 5.14,
 // in a threaded cgroup, and on a read-only cgroup file system with processes that can be signalled.
-func (a *attempt) killAtOnce() (signalled bool, err error) {
+func (a *attempt) killAtOnce() (killed bool, err error) {
 	if a.k.mounts.version != cgroup.V2 {
 		return false, nil
 	}
 	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
 	unlisted := a.unlistedPopulated()
-	if a.sparing {
-		signalled, err = a.others(killOne)
+	if a.exempting {
+		killed, err = a.forEachNotExempt(killOne)
 	} else {
-		signalled, err = killOne(a.members)
+		killed, err = killOne(a.members)
 	}
-	if err == nil && signalled {
+	if err == nil && killed {
 		a.countAll()
 		if unlisted && !a.unlistedKilled {
 			a.unlistedKilled = true
@@ -49,7 +49,7 @@ func (a *attempt) unlistedPopulated() bool {
 	if a.w.partial == nil || len(a.w.pids)+a.w.invisible > 0 {
 		return false
 	}
-	populated, known := a.remainPopulated()
+	populated, known := a.populated()
 	return populated && known
 }
 
@@ -80,18 +80,18 @@ const signalAgain = 8
 func (a *attempt) signalAll(ctx context.Context, sig unix.Signal) error {
 	w := a.w
 	a.result.Invisible = max(a.result.Invisible, w.invisible)
-	w.fresh = w.fresh[:0]
+	w.recipients = w.recipients[:0]
 	for _, pid := range w.pids {
-		if a.result.Rounds%signalAgain == 0 || !listed(w.before, pid) {
-			w.fresh = append(w.fresh, pid)
+		if a.result.Rounds%signalAgain == 0 || !listed(w.signalledPIDs, pid) {
+			w.recipients = append(w.recipients, pid)
 		}
 	}
-	a.cut = w.partial != nil
-	sent, refused, err := a.signalFresh(ctx, sig)
+	a.incomplete = w.partial != nil
+	sent, refused, err := a.signalRecipients(ctx, sig)
 	if err != nil {
 		return err
 	}
-	if len(w.fresh) == 0 { // to wait for them, and to release their memory
+	if len(w.recipients) == 0 { // to wait for them, and to release their memory
 		_, err = a.openPidfds(w.pids)
 	}
 	if sent == 0 && refused != nil {
@@ -100,16 +100,16 @@ func (a *attempt) signalAll(ctx context.Context, sig unix.Signal) error {
 	return err
 }
 
-func (a *attempt) signalFresh(ctx context.Context, sig unix.Signal) (sent int, refused, err error) {
+func (a *attempt) signalRecipients(ctx context.Context, sig unix.Signal) (sent int, refused, err error) {
 	w := a.w
-	known := len(w.before)
-	for rest := w.fresh; len(rest) > 0; {
-		if len(rest) < len(w.fresh) && a.late(ctx) {
-			a.cut = true
+	signalledEarlier := len(w.signalledPIDs) // signalBatch appends after them
+	for remaining := w.recipients; len(remaining) > 0; {
+		if len(remaining) < len(w.recipients) && a.late(ctx) {
+			a.incomplete = true
 			break
 		}
 		a.closePidfds()
-		opened, err := a.openPidfds(rest)
+		opened, err := a.openPidfds(remaining)
 		if err != nil {
 			return sent, refused, err
 		}
@@ -119,14 +119,14 @@ func (a *attempt) signalFresh(ctx context.Context, sig unix.Signal) (sent int, r
 		if err := a.list(&w.again); err != nil {
 			return sent, refused, err
 		}
-		n, err := a.signalBatch(ctx, rest[:opened], sig, w.before[:known])
+		n, err := a.signalBatch(ctx, remaining[:opened], sig, w.signalledPIDs[:signalledEarlier])
 		sent += n
 		refused = cmp.Or(refused, err)
-		rest = rest[opened:]
+		remaining = remaining[opened:]
 	}
-	w.before = slices.DeleteFunc(w.before, func(pid int) bool { return !listed(w.pids, pid) })
-	slices.Sort(w.before)
-	w.before = slices.Compact(w.before)
+	w.signalledPIDs = slices.DeleteFunc(w.signalledPIDs, func(pid int) bool { return !listed(w.pids, pid) })
+	slices.Sort(w.signalledPIDs)
+	w.signalledPIDs = slices.Compact(w.signalledPIDs)
 	return sent, refused, nil
 }
 
@@ -156,12 +156,12 @@ func (a *attempt) openPidfds(pids []int) (opened int, err error) {
 }
 
 // signalBatch signals the processes with an open pidfd that the second listing found in the pod
-// again. It appends them after those in known, which were signalled before. If the kill is late,
-// the rest is left to the next round.
-func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, known []int) (sent int, err error) {
+// again, and appends them to signalledPIDs. Those in earlier were signalled in an earlier round, and
+// do not count as new. If the kill is late, the next round continues.
+func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, earlier []int) (sent int, err error) {
 	for i, pid := range pids {
 		if sent > 0 && i%clockEvery == 0 && a.late(ctx) {
-			a.cut = true
+			a.incomplete = true
 			break
 		}
 		slot := &a.w.poll[firstPidfd+i]
@@ -176,9 +176,9 @@ func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, 
 		switch e := unix.PidfdSendSignal(int(slot.Fd), sig, nil, 0); {
 		case e == nil:
 			sent++
-			a.touched = true
-			a.w.before = append(a.w.before, pid)
-			if !listed(known, pid) {
+			a.signalledAny = true
+			a.w.signalledPIDs = append(a.w.signalledPIDs, pid)
+			if !listed(earlier, pid) {
 				a.result.Signalled++
 				a.result.ToSignal = time.Since(a.begun)
 			}
@@ -191,10 +191,10 @@ func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, 
 
 // countAll records the processes that cgroup.kill ended.
 func (a *attempt) countAll() {
-	a.touched = true
-	w, before := a.w, a.result.Signalled
+	a.signalledAny = true
+	w, countBefore := a.w, a.result.Signalled
 	for _, pid := range w.pids {
-		if !listed(w.before, pid) {
+		if !listed(w.signalledPIDs, pid) {
 			a.result.Signalled++
 		}
 	}
@@ -202,18 +202,20 @@ func (a *attempt) countAll() {
 		a.result.Signalled += more
 		a.result.Invisible = w.invisible
 	}
-	if a.result.Signalled > before {
+	if a.result.Signalled > countBefore {
 		a.result.ToSignal = time.Since(a.begun)
 	}
-	a.cut = w.partial != nil
-	w.pids, w.before = w.before, w.pids
+	a.incomplete = w.partial != nil
+	// The listed PIDs become the signalled ones, without a copy. Now pids has outdated content in the
+	// other array; the next round lists it anew before it is read.
+	w.pids, w.signalledPIDs = w.signalledPIDs, w.pids
 }
 
-// release frees the memory of the dying processes on this thread's CPU time. process_mrelease
+// releaseMemory frees the memory of the dying processes on this thread's CPU time. process_mrelease
 // (Linux 5.15) has no effect on a process that is not dying. It ends when the kill is late: if
 // processes share memory, a call inspects every process of the machine.
-func (a *attempt) release(ctx context.Context) {
-	if !a.k.released {
+func (a *attempt) releaseMemory(ctx context.Context) {
+	if !a.k.usesMrelease {
 		return
 	}
 	for _, slot := range a.w.poll[firstPidfd:] {

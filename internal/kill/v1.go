@@ -37,7 +37,8 @@ func (a *attempt) stopForks() {
 	}
 }
 
-// recorded reads the previous value of pids.max into pidsMax; 0 if no kill recorded one.
+// recorded reads the previous value of pids.max into pidsMax and returns its length; 0 if no kill
+// recorded one.
 func (a *attempt) recorded() int {
 	n, errno := getxattr(a.pids, namePidsMaxWas, a.pidsMax[:])
 	if errno != 0 {

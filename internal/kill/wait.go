@@ -27,17 +27,17 @@ const (
 // v2 reports a change, or it is time to list again.
 func (a *attempt) awaitExits(ctx context.Context) {
 	w := a.w
-	w.poll[0] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	w.poll[wakeSlot] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	if a.wakeable {
-		w.poll[0].Fd = int32(w.wake)
+		w.poll[wakeSlot].Fd = int32(w.wake)
 	}
-	w.poll[1] = unix.PollFd{Fd: int32(a.events), Events: unix.POLLPRI}
+	w.poll[eventsSlot] = unix.PollFd{Fd: int32(a.events), Events: unix.POLLPRI}
 	until := time.Now().Add(a.k.maxWait)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
 	if !w.waiting() && (a.events < 0 || !a.stillPopulated()) {
-		_, _ = unix.Poll(w.poll[:1], int(minWait.Milliseconds()))
+		_, _ = unix.Poll(w.poll[:wakeSlot+1], int(minWait.Milliseconds()))
 		return
 	}
 	for left := time.Until(until); left > 0 && !a.late(ctx); left = time.Until(until) {
@@ -45,30 +45,30 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		if err != nil && err != unix.EINTR {
 			return
 		}
-		if w.poll[0].Revents != 0 {
+		if w.poll[wakeSlot].Revents != 0 {
 			return
 		}
-		changed := w.poll[1].Revents != 0
+		changed := w.poll[eventsSlot].Revents != 0
 		w.dropExited()
 		switch {
 		case w.waiting() && changed: // wait only for the pidfds now
-			w.poll[1].Fd = -1
+			w.poll[eventsSlot].Fd = -1
 		case w.waiting():
 		case a.events < 0, changed, !a.stillPopulated():
 			return
 		default: // unknown processes remain: poll cgroup.events, which the read has rearmed
-			w.poll[1].Fd = int32(a.events)
+			w.poll[eventsSlot].Fd = int32(a.events)
 		}
 	}
 }
 
-// stillPopulated reports whether the pod's cgroup.events will change once more as it ends. With
-// spared processes it does not.
+// stillPopulated reports whether the pod's cgroup.events will change once more as it ends. Beside
+// exempt processes it does not: they remain, and so the pod remains populated.
 func (a *attempt) stillPopulated() bool {
-	if a.sparing {
+	if a.exempting {
 		return false
 	}
-	populated, _ := a.populated()
+	populated, _ := a.podPopulated()
 	return populated
 }
 

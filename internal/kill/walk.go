@@ -32,9 +32,9 @@ var (
 
 // level is a directory of the current walk.
 type level struct {
-	dir    int
-	buffer []byte
-	left   []byte // the entries listed and not visited yet
+	dir       int
+	buffer    []byte
+	unvisited []byte // entries of buffer that were listed and not visited yet
 }
 
 // walk calls visit for a directory and all below it, depth first: the number of open files depends
@@ -50,7 +50,7 @@ func (a *attempt) walk(root int, visit func(dir int) error) error {
 		until = time.Now().Add(a.listFor)
 	}
 	first := visit(root)
-	w.levels[0].dir, w.levels[0].left = root, nil
+	w.levels[0].dir, w.levels[0].unvisited = root, nil
 	depth, dirs, stop := 0, 0, first == errFound
 	for depth >= 0 && !stop {
 		child, err := w.levels[depth].next()
@@ -75,7 +75,7 @@ func (a *attempt) walk(root int, visit func(dir int) error) error {
 			first = cmp.Or(first, errDepth)
 		default:
 			depth++
-			w.levels[depth].dir, w.levels[depth].left = child, nil
+			w.levels[depth].dir, w.levels[depth].unvisited = child, nil
 			child = -1
 		}
 		if child >= 0 {
@@ -103,9 +103,9 @@ func bounds(dirs int, until time.Time) error {
 // not be opened, or not listed.
 func (l *level) next() (child int, first error) {
 	for {
-		for len(l.left) > 0 {
-			name, rest := cgroup.NextDirectory(l.left)
-			l.left = rest
+		for len(l.unvisited) > 0 {
+			var name []byte
+			name, l.unvisited = cgroup.NextDirectory(l.unvisited)
 			if name == nil {
 				continue
 			}
@@ -125,7 +125,7 @@ func (l *level) next() (child int, first error) {
 		case err != nil:
 			return -1, cmp.Or(first, fmt.Errorf("list a directory: %w", err))
 		default:
-			l.left = l.buffer[:n]
+			l.unvisited = l.buffer[:n]
 		}
 	}
 }

@@ -10,33 +10,33 @@ import (
 
 // Sizes of the memory of a kill. A pod that exceeds them costs allocations, or a further round.
 const (
-	batch        = 1024 // pidfds open at a time
-	expectPIDs   = 8192
-	expectSpares = 64
-	textSize     = 16 << 10
-	direntsSize  = 2 << 10 // for each level of a walk
-	pathSize     = 4096    // PATH_MAX
+	batch            = 1024 // pidfds open at a time
+	expectPIDs       = 8192
+	expectExemptDirs = 64
+	textSize         = 16 << 10
+	direntsSize      = 2 << 10 // for each level of a walk
+	pathSize         = 4096    // PATH_MAX
 )
 
-// workspace is the memory of one kill, allocated and touched beforehand.
+// workspace is the memory of one kill, allocated and prefaulted by New.
 type workspace struct {
 	busy    atomic.Bool
 	attempt attempt
 
-	path   []byte
-	text   []byte
-	levels [maxDepth + 1]level // of the current walk
-	spares []spare
+	path       []byte
+	text       []byte
+	levels     [maxDepth + 1]level // of the current walk
+	exemptDirs []exemptDir
 
-	pids      []int // listed in this round, sorted
-	again     []int // listed after the pidfds were opened, sorted
-	spared    []int // in the spared directories, sorted
-	fresh     []int // to be signalled in this round, sorted
-	before    []int // listed in this round or the last one, and signalled, sorted
-	invisible int   // in the last listing
-	partial   error // why the last listing may be incomplete, nil if it is complete
+	pids          []int // listed in this round, sorted
+	again         []int // listed after the pidfds were opened, sorted
+	exemptPIDs    []int // in the exempt directories, sorted
+	recipients    []int // to be signalled in this round, sorted
+	signalledPIDs []int // signalled, and listed in this round or the last one, sorted
+	invisible     int   // in the last listing
+	partial       error // why the last listing may be incomplete, nil if it is complete
 
-	// poll[0] wakes the wait, poll[1] is cgroup.events, the rest are pidfds.
+	// poll has the eventfd in wakeSlot, cgroup.events in eventsSlot, and pidfds from firstPidfd on.
 	poll []unix.PollFd
 	wake int // eventfd
 
@@ -44,7 +44,12 @@ type workspace struct {
 	between func()
 }
 
-const firstPidfd = 2
+// Slots of poll.
+const (
+	wakeSlot   = 0
+	eventsSlot = 1
+	firstPidfd = 2
+)
 
 func newWorkspace() (*workspace, error) {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -52,21 +57,21 @@ func newWorkspace() (*workspace, error) {
 		return nil, fmt.Errorf("make an eventfd: %w", err)
 	}
 	w := &workspace{
-		path: touched[byte](pathSize), text: touched[byte](textSize), spares: touched[spare](expectSpares)[:0],
-		poll: touched[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
+		path: prefaulted[byte](pathSize), text: prefaulted[byte](textSize), exemptDirs: prefaulted[exemptDir](expectExemptDirs)[:0],
+		poll: prefaulted[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
 	}
-	for _, list := range [...]*[]int{&w.pids, &w.again, &w.spared, &w.fresh, &w.before} {
-		*list = touched[int](expectPIDs)[:0]
+	for _, list := range [...]*[]int{&w.pids, &w.again, &w.exemptPIDs, &w.recipients, &w.signalledPIDs} {
+		*list = prefaulted[int](expectPIDs)[:0]
 	}
 	for i := range w.levels {
-		w.levels[i].buffer = touched[byte](direntsSize)
+		w.levels[i].buffer = prefaulted[byte](direntsSize)
 	}
 	return w, expandFDTable(wake)
 }
 
-// touched returns a slice with resident pages: a new one has none until it is written to, and a
+// prefaulted returns a slice with resident pages: a new one has none until it is written to, and a
 // kill must not request memory.
-func touched[E any](n int) []E {
+func prefaulted[E any](n int) []E {
 	s := make([]E, n)
 	var zero E
 	for i := range s {

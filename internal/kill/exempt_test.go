@@ -11,11 +11,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-func TestImmediate_SparesContainer(t *testing.T) {
+func TestImmediate_ExemptsContainer(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		main, side := e.hog(e.pod, "main", "fork 5"), e.hog(e.pod, "side")
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"side"}
+		target.Exempt = []string{"side"}
 		e.grown(7)
 		if e.killer.Ended(target) {
 			e.Error("Ended returned true before the kill")
@@ -36,14 +36,14 @@ func TestImmediate_SparesContainer(t *testing.T) {
 			e.Errorf("second kill: got %+v, error %v, want nothing signalled", again, err)
 		}
 		if full := e.target(e.pod.Path()); !e.killer.Ended(target) || e.killer.Ended(full) {
-			e.Error("Ended must be true with the spare and false without it")
+			e.Error("Ended must be true with the exempt directory and false without it")
 		}
 		e.mustKill()
 		e.killedBy(side, syscall.SIGKILL)
 	})
 }
 
-func TestImmediate_SparesSeveralContainers(t *testing.T) {
+func TestImmediate_ExemptsSeveralContainers(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		pod, err := e.node.AddPod("several", sandbox.Burstable, "main", "pause", "conmon")
 		if err != nil {
@@ -51,23 +51,23 @@ func TestImmediate_SparesSeveralContainers(t *testing.T) {
 		}
 		main, pause, conmon := e.hog(pod, "main", "fork 5"), e.hog(pod, "pause"), e.hog(pod, "conmon")
 		target := e.target(pod.Path())
-		target.UID, target.Exclude = "several", []string{"pause", "conmon", "none"}
+		target.UID, target.Exempt = "several", []string{"pause", "conmon", "none"}
 		result, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil || result.ToEmpty <= 0 || !e.killer.Ended(target) {
 			e.Fatalf("got %+v, error %v", result, err)
 		}
 		e.killedBy(main, syscall.SIGKILL)
 		if !pause.Process.Alive() || !conmon.Process.Alive() {
-			e.Error("a spared process was killed")
+			e.Error("an exempt process was killed")
 		}
 	})
 }
 
-func TestImmediate_IgnoresMissingSpare(t *testing.T) {
+func TestImmediate_IgnoresMissingExemptDirectory(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		h := e.hog(e.pod, "main")
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"none"}
+		target.Exempt = []string{"none"}
 		result, err := e.killer.Immediate(e.within(patience), target)
 		if err != nil {
 			e.Fatal(err)
@@ -79,12 +79,12 @@ func TestImmediate_IgnoresMissingSpare(t *testing.T) {
 
 // A wait for exits ends with the last exit although the pod is still populated. maxWait is too long
 // to end it.
-func TestImmediate_DoesNotWaitForSparedContainer(t *testing.T) {
+func TestImmediate_DoesNotWaitForExemptContainer(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		e.hog(e.pod, "side")
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"side"}
-		e.killer.released = false // the wait must include it
+		target.Exempt = []string{"side"}
+		e.killer.usesMrelease = false // the wait must include it
 		e.killer.maxWait = time.Hour
 		e.hog(e.pod, "main", "fill 50MiB")
 		ctx := e.within(patience)
@@ -99,7 +99,7 @@ func TestAwaitExits_DetectsExitOfUnlistedProcess(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		known, unknown := e.hog(e.pod, "main"), e.hog(e.pod, "side")
 		e.killer.maxWait = time.Hour
-		a, err := e.killer.begin(e.killer.urgent[0], e.target(e.pod.Path()))
+		a, err := e.killer.begin(e.killer.immediateWorkspaces[0], e.target(e.pod.Path()))
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -118,11 +118,11 @@ func TestAwaitExits_DetectsExitOfUnlistedProcess(t *testing.T) {
 	})
 }
 
-func TestAwait_IgnoresSparedContainer(t *testing.T) {
+func TestAwait_IgnoresExemptContainer(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		e.hog(e.pod, "side")
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"side"}
+		target.Exempt = []string{"side"}
 		if err := e.killer.Await(e.within(patience), target); err != nil {
 			e.Error(err)
 		}
@@ -135,7 +135,7 @@ func TestEnded_WaitsForMemoryRelease(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		e.hog(e.pod, "side")
 		target := e.target(e.pod.Path())
-		target.Exclude = []string{"side"}
+		target.Exempt = []string{"side"}
 		for range 10 {
 			h := e.hog(e.pod, "main", "threads 50", "fill 200MiB")
 			if err := unix.Kill(h.Process.PID, unix.SIGKILL); err != nil {
