@@ -75,11 +75,12 @@ demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(GO) build -buildvcs=false -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-pictures: build ## write docs/demo.svg from a run of the demo (root; RATE=40MiB LIMIT=512MiB)
+pictures: build ## write docs/demo.svg from a run of the demo, and the charts of the raw tables (root; RATE=40MiB LIMIT=512MiB)
 	$(GO) build -o bin/demo ./test/demo
 	$(GO) build -o bin/picture ./test/demo/picture
 	bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT) -color always > bin/demo.ansi
 	bin/picture -in bin/demo.ansi -out docs/demo.svg -command 'make demo' -title 'A pod leaks, Plimsoll evicts it'
+	$(GO) -C test/bench/plot run . -tables ../../../docs/internals/measurements.md -out ../../../docs
 
 check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
@@ -145,7 +146,7 @@ RACE_VM   = bin/vm run -limit 6h -put bin/plimsoll -put bin/earlyoom $$(ldd bin/
   -- bin/bench -plimsoll bin/plimsoll -only reaction -runs $(RUNS) -rates 50,200,0 -every 1ms -out - $(2) > bin/reaction-vm.txt
 RACE_KEEP = grep -v '^{' bin/reaction-vm.txt; grep '^{' bin/reaction-vm.txt >> $(RACES)
 
-bench-reaction: build bin/earlyoom ## every mode and peer against memory that fills: the tables and docs/reaction.svg (root, about 3 hours; RUNS=10)
+bench-reaction: build bin/earlyoom ## every mode and peer against memory that fills: the tables and both reaction.svg (root, about 3 hours; RUNS=10)
 	$(GO) build -o bin/bench ./test/bench
 	$(GO) build -o bin/vm ./test/harness/vm
 	rm -f $(RACES)
@@ -155,7 +156,8 @@ bench-reaction: build bin/earlyoom ## every mode and peer against memory that fi
 	$(RACE_KEEP)
 	$(call RACE_VM,-m 1024,-arena machine -margins 100)
 	$(RACE_KEEP)
-	$(GO) -C test/bench/plot run . -in ../../../$(RACES) -out ../../../docs/reaction.svg
+	$(GO) -C test/bench/plot run . -in ../../../$(RACES) -out ../../../docs/internals/reaction.svg
+	$(GO) -C test/bench/plot run . -in ../../../$(RACES) -first -modes '10s=a check every 10 s,notified=Plimsoll' -out ../../../docs/reaction.svg
 
 # Unpacked, not installed: installing starts it, and it would watch this machine.
 bin/earlyoom:

@@ -17,33 +17,36 @@ type Settings struct {
 	LogChecks   bool          // also report periodic checks without a result
 }
 
-// Agent checks one node and evicts its pods. Its methods must be called from one goroutine.
+// Agent checks one node and evicts its pods. Its methods, except Wake, must be called from one
+// goroutine.
 type Agent struct {
-	settings  Settings
-	machine   *eviction.Machine
-	checker   Checker
-	victims   Victims
-	inventory Inventory
-	reporter  Reporter
-	notifier  Notifier
-	thread    *Thread // nil: any thread
-	watcher   *memoryWatcher
-	policy    func() *eviction.Policy
-	arming    Arming
+	settings      Settings
+	checker       Checker
+	victims       Victims
+	inventory     Inventory
+	reporter      Reporter
+	notifier      Notifier
+	thread        *Thread        // nil: any thread
+	monitorThread *monitorThread // runs killMonitor during a kill; nil: a goroutine does
+	policy        func() *eviction.Policy
+	arming        Arming
 
 	snapshot     signals.Snapshot
 	rates        rateEstimator
-	watch        memoryWatch // used during a kill
+	killMonitor  killMonitor
 	confirmation confirmation
 	garbage      garbage
 	inflight     inflight.Set
-	soft         *softRun // the soft eviction without a result yet, even if no check waits for it
+	// soft is the soft eviction without a result yet. inflight[inflight.Soft] is the one that
+	// checks wait for. The two differ after a result, while memory is being freed (soft is nil),
+	// after a deadline without a result (the entry is nil), and in dry run (soft is nil).
+	soft         *softRun
 	kills        tries
 	unanswered   tries // soft evictions that no controller carried out
 	refusals     refusals
 	nextPeriodic time.Time
-	retryAt      time.Time // no pod could be evicted: early checks are blocked until then
-	underway     Underway
+	retryAt      time.Time // early checks are blocked until then, after one without an eviction
+	constraints  Constraints
 	logged       reportLog
 	wokenBy      signals.Wakes  // reasons for the end of the last wait
 	lines        []signals.Line // of the hard and soft memory thresholds
@@ -100,7 +103,7 @@ type Parts struct {
 // New returns an agent. The first check starts with [Agent.Run] or [Agent.Step].
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
-		settings: settings, machine: p.Machine, victims: p.Victims, garbage: garbage{collector: p.Collector},
+		settings: settings, victims: p.Victims, garbage: garbage{collector: p.Collector},
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, arming: p.Arming,
 		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
 		consumers: p.Consumers, limiterSaved: p.LimiterSaved,
@@ -114,23 +117,23 @@ func New(settings Settings, p Parts) *Agent {
 	a.armed, _ = a.arming.Armed()
 	a.logged.conditions = p.Machine.Conditions()
 	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true}
-	a.watch.observer = p.Observer
-	a.underway = Underway{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
+	a.killMonitor.observer = p.Observer
+	a.constraints = Constraints{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Kills: a.kills, AwaitsDeleted: true}
 	return a
 }
 
-// Run checks the node whenever a check is due, until ctx ends. A pod in a soft eviction under way
-// is then not killed: the next agent decides anew.
+// Run checks the node whenever a check is due, until ctx ends. The pod of a soft eviction in
+// flight is then not killed: the next agent decides anew.
 func (a *Agent) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, a.notifier.Wake)
 	defer stop()
 	if a.thread != nil {
-		a.watcher, _ = newMemoryWatcher(a.thread) // if it fails, a goroutine watches instead, with more latency
-		defer a.watcher.Close()
+		a.monitorThread, _ = newMonitorThread(a.thread) // if it fails, a goroutine is used, with more latency
+		defer a.monitorThread.Close()
 	}
 	a.nextPeriodic = time.Now()
 	for ctx.Err() == nil {
-		a.collectResults()
+		a.applyResults()
 		next := a.Step(ctx, time.Now())
 		if time.Until(next) >= restTime && !a.inflight.Exiting() {
 			a.thread.Rest()
@@ -144,38 +147,43 @@ func (a *Agent) Run(ctx context.Context) {
 // Wake requests a check now. It is safe for concurrent use.
 func (a *Agent) Wake() { a.notifier.Wake() }
 
-// collectResults applies the results of tasks beside the loop. Each of them wakes the loop when
-// it ends.
-func (a *Agent) collectResults() {
+// applyResults applies the results of tasks beside the loop, if there are any. Each task wakes the
+// loop when it ends.
+func (a *Agent) applyResults() {
 	select {
-	case t := <-a.terminated():
-		a.endTermination(t)
+	case r := <-a.softResults():
+		a.applySoftResult(r)
 	default:
 	}
 	select {
-	case ran := <-a.collected():
-		a.endGarbage(ran)
+	case ran := <-a.garbageResults():
+		a.applyGarbageResult(ran)
 	default:
 	}
 }
 
 // shutDown saves the state, and waits up to maxKillWait for the end of a soft eviction.
 func (a *Agent) shutDown() {
-	if soft := a.terminated(); soft != nil {
+	if results := a.softResults(); results != nil {
 		select {
-		case t := <-soft:
-			a.endTermination(t)
+		case r := <-results:
+			a.applySoftResult(r)
 		case <-time.After(maxKillWait):
 		}
 	}
-	a.reporter.Save(a.machine.Save())
+	a.reporter.Save(a.checker.Machine.Save())
 	a.saveLimiter()
 }
 
-// Step makes one check and returns the time of the next one. The check plans one step at a time.
-// Only the execution of a plan has side effects.
+// Step makes one check and returns the time of the next one. The [Checker] plans one step at a
+// time and has no side effects on the node. The other parts have:
+//
+//   - prepare stops garbage collections and soft evictions after a change of the arming state.
+//     It withdraws a soft eviction that is no longer needed, and ends completed waits.
+//   - execute carries out one plan.
+//   - conclude reports and saves, and may begin a garbage collection.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
-	s := a.observe(now)
+	s := a.prepare(now)
 	outcome := a.checker.Begin(s)
 	for plan := a.next(ctx); plan.Action != Wait; plan = a.next(ctx) {
 		a.checker.Apply(plan, a.execute(ctx, plan))
@@ -187,8 +195,10 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	return a.nextPeriodic
 }
 
-// observe takes a snapshot of the node, with all signals if a periodic check is due.
-func (a *Agent) observe(now time.Time) *signals.Snapshot {
+// prepare begins a check: it applies the arming state and the policy, observes the node, and ends
+// completed waits. All signals are observed if a periodic check is due. If exhaustion appears
+// imminent, a second observation may confirm it.
+func (a *Agent) prepare(now time.Time) *signals.Snapshot {
 	s := &a.snapshot
 	s.At, s.Kind, s.Woken, s.NeedsConfirmation = now, signals.Early, a.wokenBy, false
 	a.checkArming(now)
@@ -200,8 +210,7 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 		}
 		a.adoptPolicy(now)
 	}
-	a.checker.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
-	a.rates.note(s)
+	a.observe(s)
 	a.endWaits(s)
 	s.NeedsConfirmation = a.needsConfirmation(s)
 	if s.Kind == signals.Periodic {
@@ -210,14 +219,20 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	return s
 }
 
+// observe fills in the observations of a snapshot, and the rates since earlier ones.
+func (a *Agent) observe(s *signals.Snapshot) {
+	a.checker.Observer.Observe(&s.Node, a.checker.Machine.Observes(s.Kind))
+	a.rates.note(s)
+}
+
 // next returns the next plan for the present state.
 func (a *Agent) next(ctx context.Context) Plan {
-	a.underway.RetryAt, a.underway.Armed = a.retryAt, a.armed
-	return a.checker.Next(ctx, &a.underway)
+	a.constraints.RetryAt, a.constraints.Armed = a.retryAt, a.armed
+	return a.checker.Next(ctx, &a.constraints)
 }
 
 // execute carries out a plan.
-func (a *Agent) execute(ctx context.Context, p Plan) Result {
+func (a *Agent) execute(ctx context.Context, p Plan) PlanResult {
 	switch p.Action {
 	case Finish:
 		a.finish(p.Inflight)
@@ -228,10 +243,11 @@ func (a *Agent) execute(ctx context.Context, p Plan) Result {
 	case Evict:
 		return a.evict(ctx, p.Eviction)
 	}
-	return Result{}
+	return PlanResult{}
 }
 
-// conclude applies the outcome of a check and reports it.
+// conclude reports the outcome of a check, saves the state, and sets what the next checks wait for.
+// It may begin a garbage collection for them.
 func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	s := o.Snapshot
 	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextPeriodic) {
@@ -239,25 +255,28 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	}
 	a.forgetGarbage(ctx, o)
 	if o.Evicted != nil {
-		expect(o)
+		expectEffect(o)
 		if o.OthersWait {
 			a.nextPeriodic = s.At
 		}
 		a.checker.Spend(o)
 	}
-	a.report(o)
+	verb, conditionsChanged := a.verb(o), o.Verdict.Conditions != a.logged.conditions
+	a.report(o, verb)
+	a.delayRetry(o, verb)
+	a.save(o, conditionsChanged)
 	a.reportStalls(o)
-	a.reporter.Checked(o, a.machine.Policy())
+	a.reporter.Checked(o, a.checker.Machine.Policy())
 	a.notifier.Follow(&s.Node, a.memoryLines(s))
 	if s.Kind == signals.Periodic {
 		a.inventory.Refresh(ctx)
 	}
 }
 
-// expect sets what the new eviction waits for.
-func expect(o *Outcome) {
-	if o.EndedByLimit {
-		o.Inflight.ExpectLimit(&o.Verdict)
+// expectEffect sets the effect that the new eviction waits for.
+func expectEffect(o *Outcome) {
+	if o.EndedByStorageLimit {
+		o.Inflight.ExpectNoSignal(&o.Verdict)
 		return
 	}
 	var used signals.Amount
@@ -277,31 +296,27 @@ func (a *Agent) adoptPolicy(now time.Time) {
 		return
 	}
 	policy := a.policy()
-	if policy == a.machine.Policy() || a.garbage.run != nil || a.inflight != (inflight.Set{}) {
+	if policy == a.checker.Machine.Policy() || a.garbage.run != nil || a.inflight != (inflight.Set{}) {
 		return
 	}
 	machine := eviction.New(policy)
-	machine.Restore(a.machine.Save(), now)
-	a.machine, a.checker.Machine = machine, machine
+	machine.Restore(a.checker.Machine.Save(), now)
+	a.checker.Machine = machine
 }
 
-// failurePace is the delay of early checks after no pod could be evicted. Measuring and ranking
-// hundreds of pods at the rate of early checks would take CPU time from processes that could free
-// memory.
-const failurePace = 20 * eviction.MinInterval
-
-// endWaits ends completed waits. The agent then decides anew at once, as the kubelet does after a
-// cleanup.
+// endWaits ends completed waits: it removes their evictions from those in flight. The agent then
+// decides anew at once, as the kubelet does after a cleanup. A soft eviction that is no longer
+// needed is withdrawn.
 func (a *Agent) endWaits(s *signals.Snapshot) {
 	for i, e := range a.inflight {
 		if e == nil {
 			continue
 		}
-		e.Update(s.At)
-		if e.Unneeded(a.machine, s) {
+		e.PollExit(s.At)
+		if e.Unneeded(a.checker.Machine, s) {
 			a.soft.recall()
 		}
-		why := e.Over(a.machine, s, a.machine.Policy().EarlyEvictionHorizon)
+		why := e.EndReason(a.checker.Machine, s, a.checker.Machine.Policy().EarlyEvictionHorizon)
 		if why == "" {
 			continue
 		}

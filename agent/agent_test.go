@@ -200,8 +200,8 @@ func TestSoftEviction_RunsConcurrentlyWithLoop(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Errorf("evicted %v", got)
 	}
-	if w.count(Terminated) != 1 || w.count(ReclaimDone) != 1 {
-		t.Errorf("terminated %d, reclaims done %d, want 1 each", w.count(Terminated), w.count(ReclaimDone))
+	if w.count(SoftEnded) != 1 || w.count(ReclaimDone) != 1 {
+		t.Errorf("terminated %d, reclaims done %d, want 1 each", w.count(SoftEnded), w.count(ReclaimDone))
 	}
 	if w.checks[signals.Periodic] < 18 {
 		t.Errorf("%d periodic checks in 3 minutes: the loop waited for the pod", w.checks[signals.Periodic])
@@ -260,7 +260,7 @@ func TestEvict_WaitsForEscalatedPodNoLongerListed(t *testing.T) {
 		leak := w.add("leak", 10*mib)
 		leak.rate, leak.since, leak.until, leak.then = 800*mib, time.Now().Add(90*time.Second), time.Now().Add(91*time.Second), 240*mib
 	})
-	if got := w.evicted(); !slices.Equal(got, []string{"default/polite"}) || w.finished != 1 || w.count(Terminated) != 1 {
+	if got := w.evicted(); !slices.Equal(got, []string{"default/polite"}) || w.finished != 1 || w.count(SoftEnded) != 1 {
 		t.Errorf("evicted %v, finished %d times, reported %v", got, w.finished, w.verbs())
 	}
 }

@@ -66,15 +66,15 @@ func (a *Agent) revocable() bool {
 	return a.garbage.run != nil && !a.garbage.run.done || soft != nil && soft.State().Soft()
 }
 
-// skip adds an eviction in dry run.
-func (a *Agent) skip(e *inflight.Eviction) Result {
+// addDryRun adds an eviction in dry run.
+func (a *Agent) addDryRun(e *inflight.Eviction) PlanResult {
 	e.Skip()
 	a.inflight.Add(e)
-	return Result{Inflight: e, DryRun: true}
+	return PlanResult{Inflight: e, DryRun: true}
 }
 
 func (a *Agent) armingChanged(why string) *Decision {
-	d := &Decision{Time: a.snapshot.At, Decision: Disarmed, Reason: why, Conditions: a.machine.Conditions().Names()}
+	d := &Decision{Time: a.snapshot.At, Decision: Disarmed, Reason: why, Conditions: a.checker.Machine.Conditions().Names()}
 	if a.armed {
 		d.Decision = Armed
 	}

@@ -69,20 +69,20 @@ type guarded struct {
 	refuses func() bool
 }
 
-func (g *guarded) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (Killed, error) {
+func (g *guarded) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (EvictionResult, error) {
 	if g.refuses == nil {
 		return g.Victim.Immediate(ctx, reporting, waiting, wait)
 	}
 	<-reporting.Done() // the API server does not answer
 	if g.refuses() {
-		return Killed{}, ErrDisarmed
+		return EvictionResult{}, ErrDisarmed
 	}
 	return g.Victim.Immediate(ctx, reporting, waiting, wait)
 }
 
-func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
+func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Changes) (EvictionResult, error) {
 	if g.refuses != nil && g.refuses() {
-		return Killed{}, ErrDisarmed
+		return EvictionResult{}, ErrDisarmed
 	}
 	return g.Victim.Graceful(ctx, grace, change)
 }

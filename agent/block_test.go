@@ -79,7 +79,7 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 	if len(got) == 0 {
 		t.Fatalf("reported %v", w.verbs())
 	}
-	if after := got[0].Time.Sub(begun); after != maxWait {
+	if after := got[0].Time.Sub(begun); after != maxMetWait {
 		t.Errorf("evicted after %s; reported %v", after, w.verbs())
 	}
 }
@@ -104,7 +104,7 @@ func TestPending_WaitsForLaterPodDespiteOverdueOne(t *testing.T) {
 			first := w.lines(Evicted)
 			switch {
 			case leaves && len(first) == 0 && w.count(Blocked) == 1:
-			case !leaves && len(first) == 1 && first[0].Pod == "default/filler" && first[0].Time.Sub(begun) == 50*time.Second+maxWait:
+			case !leaves && len(first) == 1 && first[0].Pod == "default/filler" && first[0].Time.Sub(begun) == 50*time.Second+maxMetWait:
 			default:
 				t.Errorf("evicted %v; reported %v", w.evicted(), w.verbs())
 			}
@@ -285,15 +285,15 @@ func TestSoftEviction_NextPodAfterGivingUp(t *testing.T) {
 		for i := range 20 {
 			p := w.add(fmt.Sprintf("never-%d", i), 35*mib)
 			p.FromAPI, p.Priority = true, -1
-			p.asked = func(ctx context.Context, change Changes) (Killed, error) {
+			p.asked = func(ctx context.Context, change Changes) (EvictionResult, error) {
 				select {
 				case <-time.After(5*time.Minute + 30*time.Second):
-					return Killed{Withdrawn: true, GivenUp: true}, errors.New("refused by a budget")
+					return EvictionResult{Withdrawn: true, GivenUp: true}, errors.New("refused by a budget")
 				case <-change.Withdraw:
-					return Killed{Withdrawn: true}, nil
+					return EvictionResult{Withdrawn: true}, nil
 				case <-ctx.Done():
 				}
-				return Killed{}, ctx.Err()
+				return EvictionResult{}, ctx.Err()
 			}
 		}
 		w.add("last", 40*mib).FromAPI = true

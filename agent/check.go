@@ -13,10 +13,11 @@ import (
 // Checker decides what one check of the node leads to. It reads the node through its ports and
 // returns plans. It has no side effects on the node:
 //
-//	observe -> evaluate -> limits? -> blocked? -> garbage to collect? -> measure, rank, limit -> Evict
+//	observe -> evaluate -> pods above a storage limit? -> blocked? -> garbage to collect? ->
+//	measure, rank, skip pods with a limited eviction -> Evict
 //
 // [Checker.Begin] evaluates a snapshot, [Checker.Next] returns the next [Plan], and
-// [Checker.Apply] takes its [Result], until the plan is to Wait. The command `simulate` runs the
+// [Checker.Apply] receives its [PlanResult], until the plan is to Wait. The command `simulate` runs the
 // same Checker over a scenario.
 type Checker struct {
 	Machine  *eviction.Machine
@@ -28,35 +29,45 @@ type Checker struct {
 	GivesWay bool
 
 	round
-	outcome Outcome              // of the last check; reused, since a new one would be an allocation
-	passed  []Outcome            // of thresholds without a possible step
-	seen    signals.Observations // last observation before a pod is chosen
-	recent  signals.ConditionSet // condition of the last eviction, as long as any threshold is met
-	deleted deletions
+	outcome    Outcome              // of the last check; reused, since a new one would be an allocation
+	passed     []Outcome            // of thresholds without a possible step
+	seen       signals.Observations // last observation before a pod is chosen
+	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
+	deleted    deletions
 }
 
 // round is the progress of a check.
 type round struct {
-	stage      stage
-	first      eviction.Verdict     // as evaluated
-	at         eviction.Verdict     // of the threshold under work
-	before     signals.ConditionSet // recent, at the start of the check
-	turn       int                  // 0: conditions other than that of the last eviction; 1: that condition
-	begun      bool                 // the turn has begun
-	soft       bool                 // the soft threshold had its turn
-	violations []eviction.Eviction
-	next       int  // index into the violations or the ranking
-	limited    bool // the eviction of an earlier pod was limited
+	stage        stage
+	evaluated    eviction.Verdict     // as evaluated: its target is the first threshold to act for
+	current      eviction.Verdict     // its target is the hard threshold with the present turn
+	servedBefore signals.ConditionSet // lastServed, at the start of the check
+	group        group                // the hard thresholds that have their turns now
+	groupBegun   bool                 // the first threshold was searched for the group
+	softServed   bool                 // the soft threshold had its turn
+	violations   []eviction.Eviction  // of pods above a local-storage limit
+	nextIndex    int                  // into violations or the ranking
+	limited      bool                 // the eviction of an earlier pod of the ranking was limited
 }
+
+// group is a part of the hard thresholds, by condition.
+type group uint8
+
+// The groups, in the order of their turns.
+const (
+	otherConditions group = iota // without the condition of the last eviction
+	servedCondition              // the condition of the last eviction
+	groupCount
+)
 
 // stage is a step of a check.
 type stage uint8
 
 const (
-	atLimits stage = iota
+	atStorageLimits stage = iota
 	atViolations
 	atThreshold
-	atBlock
+	atBlocks
 	atGarbage
 	atRanking
 	atChoice
@@ -67,36 +78,36 @@ const (
 func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	c.outcome = Outcome{Snapshot: s, Verdict: c.Machine.Evaluate(s)}
 	o := &c.outcome
-	c.clear(&o.Verdict)
+	c.forgetEndedConditions(&o.Verdict)
 	c.deleted.until = time.Time{}
-	if o.Verdict.Target == nil && !o.Verdict.CheckLimits { // the usual case: the rest costs nothing
-		c.settle()
+	if o.Verdict.Target == nil && !o.Verdict.CheckStorageLimits { // the usual case: the rest costs nothing
+		c.endWithoutTarget()
 		return o
 	}
-	c.round = round{first: o.Verdict, at: o.Verdict, before: c.recent}
+	c.round = round{evaluated: o.Verdict, current: o.Verdict, servedBefore: c.lastServed}
 	c.passed = c.passed[:0]
 	return o
 }
 
 // Next returns the next plan. It is valid until its result was applied.
-func (c *Checker) Next(ctx context.Context, u *Underway) Plan {
+func (c *Checker) Next(ctx context.Context, constraints *Constraints) Plan {
 	for {
 		var p Plan
 		switch c.stage {
-		case atLimits:
-			p = c.limits(ctx, u)
+		case atStorageLimits:
+			p = c.checkStorageLimits(ctx, constraints)
 		case atViolations:
-			p = c.violation()
+			p = c.nextViolation()
 		case atThreshold:
 			c.nextThreshold()
-		case atBlock:
-			p = c.block(u)
+		case atBlocks:
+			p = c.checkBlocks(constraints)
 		case atGarbage:
-			p = c.collect(u)
+			p = c.collectGarbage(constraints)
 		case atRanking:
-			p = c.rank(ctx, u)
+			p = c.rankPods(ctx, constraints)
 		case atChoice:
-			p = c.choose()
+			p = c.chooseVictim()
 		case atEnd:
 			return Plan{}
 		}
@@ -106,29 +117,29 @@ func (c *Checker) Next(ctx context.Context, u *Underway) Plan {
 	}
 }
 
-// Apply takes the result of a plan. Finish and Escalate have no result: the next plan follows
+// Apply applies the result of a plan. Finish and Escalate have no result: the next plan follows
 // from the eviction in flight.
-func (c *Checker) Apply(p Plan, r Result) {
+func (c *Checker) Apply(p Plan, r PlanResult) {
 	switch p.Action {
 	case CollectGarbage:
-		c.collected(r.Collected, r.Done)
+		c.applyCollection(r.Collected, r.Done)
 	case Evict:
-		c.evicted(p.Eviction, &r)
+		c.applyEviction(p.Eviction, &r)
 	}
 }
 
-// limits finds pods above a local-storage limit.
+// checkStorageLimits finds pods above a local-storage limit.
 //
-// Measuring happens only after a limit is passed: it reads every cgroup of every pod. At 330
-// cgroups this costs more than everything else in an agent at rest.
-func (c *Checker) limits(ctx context.Context, u *Underway) Plan {
+// Pods are measured only if the stored usage of one exceeds its limit: measuring reads every
+// cgroup of every pod. At 330 cgroups this costs more than everything else in an agent at rest.
+func (c *Checker) checkStorageLimits(ctx context.Context, constraints *Constraints) Plan {
 	c.stage = atThreshold
-	if !c.outcome.Verdict.CheckLimits {
+	if !c.outcome.Verdict.CheckStorageLimits {
 		return Plan{}
 	}
-	b := u.blocks(c.outcome.Snapshot, nil)
+	b := constraints.blocks(c.outcome.Snapshot, nil)
 	if b.finish != nil {
-		c.stage = atLimits
+		c.stage = atStorageLimits
 		return Plan{Action: Finish, Inflight: b.finish}
 	}
 	policy := c.Machine.Policy()
@@ -139,11 +150,12 @@ func (c *Checker) limits(ctx context.Context, u *Underway) Plan {
 	return Plan{}
 }
 
-// violation evicts the next pod above a limit, unless its eviction is limited.
-func (c *Checker) violation() Plan {
-	for c.next < len(c.violations) {
-		e := &c.violations[c.next]
-		if c.next++; !c.limitedViolation(&c.outcome, e.Pod) {
+// nextViolation plans the eviction of the next pod above a local-storage limit. Pods with a limited
+// eviction are skipped.
+func (c *Checker) nextViolation() Plan {
+	for c.nextIndex < len(c.violations) {
+		e := &c.violations[c.nextIndex]
+		if c.nextIndex++; !c.limitedViolation(&c.outcome, e.Pod) {
 			return Plan{Action: Evict, Eviction: e}
 		}
 	}
@@ -159,62 +171,62 @@ func (c *Checker) violation() Plan {
 func (c *Checker) nextThreshold() {
 	o := &c.outcome
 	switch {
-	case c.first.Target == nil:
-		c.settle()
+	case c.evaluated.Target == nil:
+		c.endWithoutTarget()
 	case !c.GivesWay:
-		c.stage, c.next = atBlock, 0
+		c.stage, c.nextIndex = atBlocks, 0
 	case c.nextHard():
-		c.turnTo(c.at)
-	case !c.first.Target.Hard() && !c.soft:
-		c.soft = true
-		c.turnTo(c.first)
+		c.beginTurn(c.current)
+	case !c.evaluated.Target.Hard() && !c.softServed:
+		c.softServed = true
+		c.beginTurn(c.evaluated)
 	default: // all of them are hard
 		*o, o.Passed = c.passed[0], c.passed[1:]
 		c.stage = atEnd
 	}
 }
 
-// settle ends a check without a threshold to act for.
-func (c *Checker) settle() {
+// endWithoutTarget ends a check without a threshold to act for.
+func (c *Checker) endWithoutTarget() {
 	if c.outcome.Snapshot.Kind == signals.Periodic {
-		c.recent = 0
+		c.lastServed = 0
 	}
 	c.stage = atEnd
 }
 
 // nextHard moves to the next hard threshold. It returns false if there is none.
 func (c *Checker) nextHard() bool {
-	for ; c.turn < 2; c.turn++ {
+	for ; c.group < groupCount; c.group++ {
 		find := c.Machine.NextHard
-		if !c.begun {
+		if !c.groupBegun {
 			find = c.Machine.FirstHard
 		}
-		for c.begun = true; find(&c.at); find = c.Machine.NextHard {
-			if c.before.Has(c.at.Target.Signal.Definition().Condition) == (c.turn == 1) {
+		for c.groupBegun = true; find(&c.current); find = c.Machine.NextHard {
+			if c.servedBefore.Has(c.current.Target.Signal.Definition().Condition) == (c.group == servedCondition) {
 				return true
 			}
 		}
-		c.begun = false
+		c.groupBegun = false
 	}
 	return false
 }
 
-// turnTo starts the turn of another threshold.
-func (c *Checker) turnTo(v eviction.Verdict) {
+// beginTurn begins the turn of a threshold: the verdict's target.
+func (c *Checker) beginTurn(v eviction.Verdict) {
 	o := &c.outcome
-	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByLimit: o.EndedByLimit}
-	c.stage, c.next, c.limited = atBlock, 0, false
+	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByStorageLimit: o.EndedByStorageLimit}
+	c.stage, c.nextIndex, c.limited = atBlocks, 0, false
 }
 
-// pass ends the turn of a threshold.
-func (c *Checker) pass() {
+// endTurn ends the turn of a threshold. The check ends too, unless it can act for another one.
+func (c *Checker) endTurn() {
 	o := &c.outcome
 	switch {
 	case !c.GivesWay:
-	case c.soft:
+	case c.softServed:
 		o.Passed = c.passed
 	case !o.idle():
-		o.Passed, o.OthersWait = c.passed, c.turn == 0 && c.before != 0
+		o.Passed, o.OthersWait = c.passed, c.group == otherConditions && c.servedBefore != 0
 	default:
 		c.passed = append(c.passed, *o)
 		c.stage = atThreshold
@@ -223,10 +235,11 @@ func (c *Checker) pass() {
 	c.stage = atEnd
 }
 
-// block waits for steps in flight, after escalating them if necessary.
-func (c *Checker) block(u *Underway) Plan {
+// checkBlocks ends the turn while a step in flight blocks it. If necessary, a soft eviction in
+// flight is finished or escalated first.
+func (c *Checker) checkBlocks(constraints *Constraints) Plan {
 	o := &c.outcome
-	b := u.blocks(o.Snapshot, o.Verdict.Target)
+	b := constraints.blocks(o.Snapshot, o.Verdict.Target)
 	switch {
 	case b.finish != nil:
 		return Plan{Action: Finish, Inflight: b.finish}
@@ -234,77 +247,77 @@ func (c *Checker) block(u *Underway) Plan {
 		return Plan{Action: Escalate, Inflight: b.escalate, Verdict: &o.Verdict}
 	case b.reason != "":
 		o.Blocked = b.reason
-		c.pass()
+		c.endTurn()
 		return Plan{}
 	}
 	c.stage = atGarbage
 	return Plan{}
 }
 
-// collect frees disk space before a pod is chosen for a disk threshold.
-func (c *Checker) collect(u *Underway) Plan {
+// collectGarbage plans a collection before a pod is chosen for a disk threshold.
+func (c *Checker) collectGarbage(constraints *Constraints) Plan {
 	v := &c.outcome.Verdict
 	if v.Target.Signal.Definition().Condition != signals.DiskPressure {
 		c.stage = atRanking
 		return Plan{}
 	}
-	begin, ran, done := u.Garbage.of(v)
+	begin, ran, done := constraints.Garbage.of(v)
 	if begin {
 		return Plan{Action: CollectGarbage, Verdict: v}
 	}
-	c.outcome.asked = true
-	c.collected(ran, done)
+	c.outcome.garbageAsked = true
+	c.applyCollection(ran, done)
 	return Plan{}
 }
 
-// collected continues with a pod once garbage collection is done and was not enough.
-func (c *Checker) collected(ran []signals.Garbage, done bool) {
+// applyCollection continues with a pod once garbage collection is done and was not enough.
+func (c *Checker) applyCollection(ran []signals.Garbage, done bool) {
 	o := &c.outcome
 	o.Collected, o.Collecting = ran, !done
 	if len(ran) > 0 {
-		o.Recovered = c.recovered(o.Snapshot, &o.Verdict)
+		o.Recovered = c.observeAgain(o.Snapshot, &o.Verdict)
 	}
 	if c.stage = atRanking; o.Collecting || o.Recovered {
-		c.pass()
+		c.endTurn()
 	}
 }
 
-// rank orders the pods, and checks whether a pod may be chosen at all.
-func (c *Checker) rank(ctx context.Context, u *Underway) Plan {
+// rankPods ranks the pods, unless none may be chosen now. A deleted pod may be the one to evict.
+func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	o := &c.outcome
-	if c.pauses(o) {
-		c.pass()
+	if c.notePause(o) {
+		c.endTurn()
 		return Plan{}
 	}
 	target := o.Verdict.Target
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
-	if c.evaluateLast(o) {
-		c.pass()
+	if c.evaluateLastEviction(o) {
+		c.endTurn()
 		return Plan{}
 	}
 	c.stage = atChoice
-	if !u.Pending {
+	if !constraints.AwaitsDeleted {
 		return Plan{}
 	}
-	first, reason := c.pending(o, u.Killed)
+	first, reason := c.awaitDeleted(o, constraints.Kills)
 	if o.Blocked = reason; reason != "" {
-		c.pass()
+		c.endTurn()
 		return Plan{}
 	}
 	if first == nil {
 		return Plan{}
 	}
-	return c.try(*first)
+	return c.planEviction(*first)
 }
 
-// choose evicts the next eligible pod of the ranking. If the eviction of a pod was limited, only
-// a hog after it is evicted: no other pod is evicted in its place.
-func (c *Checker) choose() Plan {
+// chooseVictim plans the eviction of the next eligible pod of the ranking. If the eviction of a pod
+// was limited, only a hog after it is evicted: no other pod is evicted in its place.
+func (c *Checker) chooseVictim() Plan {
 	o := &c.outcome
-	for c.next < len(o.Ranking) {
-		r := &o.Ranking[c.next]
-		c.next++
+	for c.nextIndex < len(o.Ranking) {
+		r := &o.Ranking[c.nextIndex]
+		c.nextIndex++
 		if !o.mayChoose(r.Pod) {
 			continue
 		}
@@ -318,59 +331,60 @@ func (c *Checker) choose() Plan {
 		if c.limited && !c.isHog(o, r) {
 			continue
 		}
-		if p := c.try(r.Candidate); p.Action != Wait || o.Recovered {
+		if p := c.planEviction(r.Candidate); p.Action != Wait || o.Recovered {
 			return p
 		}
 	}
-	c.pass()
+	c.endTurn()
 	return Plan{}
 }
 
-// try evicts a pod unless it is protected or has failed, or the threshold is no longer met. The
-// node is observed once more right before this irreversible step.
-func (c *Checker) try(candidate signals.Candidate) Plan {
+// planEviction plans the eviction of a pod, unless it is protected or has failed, or the threshold
+// is no longer met. The node is observed once more right before this irreversible step.
+func (c *Checker) planEviction(candidate signals.Candidate) Plan {
 	o := &c.outcome
 	if !o.mayChoose(candidate.Pod) {
 		return Plan{}
 	}
-	if o.Recovered = c.recovered(o.Snapshot, &o.Verdict); o.Recovered {
-		c.pass()
+	if o.Recovered = c.observeAgain(o.Snapshot, &o.Verdict); o.Recovered {
+		c.endTurn()
 		return Plan{}
 	}
 	target := o.Verdict.Target
-	e := c.Machine.Policy().Evict(target, &o.Snapshot.Node[target.Signal], candidate)
+	e := c.Machine.Policy().EvictionFor(target, &o.Snapshot.Node[target.Signal], candidate)
 	return Plan{Action: Evict, Eviction: &e}
 }
 
-// evicted applies the result of an eviction. After a failure the next pod is tried, unless the
-// error ends the choice.
-func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
-	o, limit := &c.outcome, c.stage == atViolations
+// applyEviction applies the result of an eviction. After a failure the next pod is tried, unless
+// the error ends the choice.
+func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
+	o, aboveLimit := &c.outcome, c.stage == atViolations
 	if r.Err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
 		switch {
 		case !endsChoice(r.Err):
-		case limit:
+		case aboveLimit:
 			c.stage = atEnd
 		default:
-			c.pass()
+			c.endTurn()
 		}
 		return
 	}
-	o.Evicted, o.Inflight, o.Killed, o.DryRun, o.EndedByLimit = e, r.Inflight, &r.Killed, r.DryRun, limit
-	c.recent = 0
+	o.Evicted, o.Inflight, o.Result, o.DryRun, o.EndedByStorageLimit = e, r.Inflight, &r.Eviction, r.DryRun, aboveLimit
+	c.lastServed = 0
 	if t := o.Verdict.Target; t != nil {
-		c.recent.Add(t.Signal.Definition().Condition)
+		c.lastServed.Add(t.Signal.Definition().Condition)
 	}
-	if limit {
+	if aboveLimit {
 		c.stage = atEnd
 		return
 	}
-	c.pass()
+	c.endTurn()
 }
 
-// recovered observes the node once more, and reports whether the threshold is no longer met.
-func (c *Checker) recovered(s *signals.Snapshot, v *eviction.Verdict) bool {
+// observeAgain observes the node once more, and reports whether the threshold is no longer met, or
+// exhaustion is no longer imminent.
+func (c *Checker) observeAgain(s *signals.Snapshot, v *eviction.Verdict) (recovered bool) {
 	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
 	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillImminent(s, &c.seen)

@@ -21,16 +21,16 @@ type confirmation struct{ node signals.Observations }
 // take, two up-to-date observations must both show the fall. Cgroups with children count page
 // cache late, which may distort the rate known so far.
 func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
-	policy := a.machine.Policy()
+	policy := a.checker.Machine.Policy()
 	if s.Kind != signals.Early || policy.EarlyEviction != eviction.Imminent || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
 		return false
 	}
-	imminent := a.machine.Imminent(s)
+	imminent := a.checker.Machine.Imminent(s)
 	if imminent == 0 {
 		return false
 	}
 	lasts := earliestExhaustion(s, imminent)
-	if lasts < eviction.KillTime+2*confirmTime {
+	if lasts < eviction.ReactionTime+2*confirmTime {
 		return false
 	}
 	if a.confirmation.young(imminent, s) {
@@ -39,7 +39,7 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	begun := time.Now()
 	a.checker.Pods.Measure(context.Background())
 	took := time.Since(begun) // paid once more in another check, and once more to choose a pod
-	if lasts-took < eviction.KillTime+confirmTime+2*took {
+	if lasts-took < eviction.ReactionTime+confirmTime+2*took {
 		return false
 	}
 	var seen signals.Observations

@@ -24,7 +24,7 @@ type Decision struct {
 	Cache            *int64      `json:"cache,omitempty"`                  // page cache in use that the kernel reclaims first
 	Rate             *int64      `json:"ratePerSecond,omitempty"`          // decrease of the available amount
 	TimeToExhaustion *float64    `json:"timeToExhaustionMillis,omitempty"` // at that rate
-	Met              []string    `json:"met,omitempty"`                    // signals
+	Met              []string    `json:"met,omitempty"`                    // signals of met thresholds, grace passed
 	Unknown          []string    `json:"unknown,omitempty"`                // signals, with their causes
 	Conditions       []string    `json:"conditions"`                       // True after this check
 	Reclaimed        []string    `json:"reclaimed,omitempty"`              // containers, images
@@ -56,7 +56,7 @@ const (
 	Evicted           Verb = "evict"
 	WouldEvict        Verb = "would-evict"  // disarmed
 	SoftEvicting      Verb = "soft-evict"   // a soft eviction begins
-	Terminated        Verb = "terminated"   // a soft eviction ends
+	SoftEnded         Verb = "terminated"   // a soft eviction ends
 	Failed            Verb = "failed"       // no pod could be evicted
 	CollectingGarbage Verb = "gc"           // disk space is being freed
 	Withdrawn         Verb = "withdrawn"    // a soft eviction is withdrawn
@@ -84,31 +84,26 @@ type PodReason struct {
 // hundreds of pods, and only the first ones matter.
 const maxPlaces = 10
 
-// report reports the outcome of a check, and saves the state if it may have changed.
-func (a *Agent) report(o *Outcome) {
-	verb, periodic := a.verb(o), o.Snapshot.Kind == signals.Periodic
-	changed := o.Verdict.Conditions != a.logged.conditions
+// report reports the outcome of a check, unless an earlier line has reported the same.
+func (a *Agent) report(o *Outcome, verb Verb) {
+	conditionsChanged := o.Verdict.Conditions != a.logged.conditions
 	unknownChanged := o.Verdict.Unknown != a.logged.unknown
 	a.logged.conditions, a.logged.unknown = o.Verdict.Conditions, o.Verdict.Unknown
 	switch {
-	case a.isReported(verb, o, periodic):
+	case a.isReported(verb, o):
 		a.reporter.Report(a.decision(o, verb))
-	case changed:
+	case conditionsChanged:
 		a.reporter.Report(a.decision(o, ConditionsChanged))
 	case unknownChanged:
 		a.reporter.Report(a.decision(o, SignalsChanged))
 	}
 	a.reportPassed(o)
-	switch {
-	case o.Verdict.Target == nil:
-	case verb == Failed && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
-	case verb == Failed, verb == Limited, verb == Ineffective:
-		a.retryAt = o.Snapshot.At.Add(failurePace)
-	case verb == Recovered: // exhaustion that was not imminent may be so soon
-		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)
-	}
-	if periodic || changed || o.Acted() {
-		a.reporter.Save(a.machine.Save())
+}
+
+// save stores the state that must survive a restart, if the check may have changed it.
+func (a *Agent) save(o *Outcome, conditionsChanged bool) {
+	if o.Snapshot.Kind == signals.Periodic || conditionsChanged || o.Acted() {
+		a.reporter.Save(a.checker.Machine.Save())
 	}
 	a.saveLimiter()
 }
@@ -146,8 +141,8 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	d := &Decision{
 		Time: s.At, Decision: verb, Check: s.Kind.String(),
 		WokenBy:    s.Woken.Names(),
-		Reason:     a.machine.Explain(&o.Verdict, s),
-		Met:        o.Verdict.Met.Names(),
+		Reason:     a.checker.Machine.Explain(&o.Verdict, s),
+		Met:        o.Verdict.GracePassed.Names(),
 		Conditions: o.Verdict.Conditions.Names(),
 		Ranking:    podReasons(o.Ranking),
 	}
@@ -162,7 +157,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	for _, f := range o.Failed {
 		d.Failed = append(d.Failed, PodReason{f.Pod.Key(), f.Err.Error()})
 	}
-	policy := a.machine.Policy()
+	policy := a.checker.Machine.Policy()
 	if t := o.Verdict.About(policy); t != nil {
 		d.observed(t, s)
 	} else if verb == Nothing && len(policy.Thresholds) > 0 {

@@ -18,51 +18,54 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if o.DryRun || !e.Hard {
 		return
 	}
-	k := o.Killed
-	d.Processes = k.Processes
-	if d.Status = k.Status; d.Status != "" {
-		d.StatusTime = millis(k.StatusTime)
+	r := o.Result
+	d.Processes = r.Processes
+	if d.Status = r.Status; d.Status != StatusNone {
+		d.StatusTime = millis(r.StatusTime)
 	}
-	d.KillTime, d.ExitTime, d.ProcessesRemain = millis(k.SignalTime), millis(k.ExitTime), k.ProcessesRemain
-	if i := o.Inflight; !i.Limit && o.Snapshot.Node[i.Signal].Known {
+	d.KillTime, d.ExitTime, d.ProcessesRemain = millis(r.SignalTime), millis(r.ExitTime), r.ProcessesRemain
+	if i := o.Inflight; !i.AboveStorageLimit && o.Snapshot.Node[i.Signal].Known {
 		var now signals.Observations
 		a.checker.Observer.Observe(&now, o.Snapshot.Kind)
 		if now[i.Signal].Known {
-			d.FreedBytes = number(now[i.Signal].Available - i.Before)
+			d.FreedBytes = number(now[i.Signal].Available - i.AvailableBefore)
 		}
 	}
 }
 
+// escalated returns the decision for the escalation of a soft eviction.
 func (a *Agent) escalated(e *inflight.Eviction, s *signals.Snapshot, v *eviction.Verdict) *Decision {
-	d := &Decision{Time: s.At, Decision: Escalated, Check: s.Kind.String(), Reason: a.machine.Explain(v, s),
-		Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID, Conditions: v.Conditions.Names()}
+	d := &Decision{Time: s.At, Decision: Escalated, Check: s.Kind.String(), Reason: a.checker.Machine.Explain(v, s),
+		Pod: e.Decided.Pod.Key(), UID: e.Decided.Pod.UID, Conditions: v.Conditions.Names()}
 	d.observed(v.Target, s)
 	return d
 }
 
+// reclaimDone returns the decision for the end of the wait for freed memory.
 func (a *Agent) reclaimDone(e *inflight.Eviction, s *signals.Snapshot, why string) *Decision {
-	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: ReclaimDone, Reason: why, Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID,
-		Signal: e.Signal.String(), ExitTime: millis(s.At.Sub(e.Since))}
-	if e.Limit { // no signal to wait for
-		d.Signal = e.Of.Cause
+	d := &Decision{Time: s.At, Conditions: a.checker.Machine.Conditions().Names(), Decision: ReclaimDone, Reason: why, Pod: e.Decided.Pod.Key(), UID: e.Decided.Pod.UID,
+		Signal: e.Signal.String(), ExitTime: millis(s.At.Sub(e.DecidedAt))}
+	if e.AboveStorageLimit { // no signal to wait for
+		d.Signal = e.Decided.Cause
 		return d
 	}
 	if o := &s.Node[e.Signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
-		d.FreedBytes = number(o.Available - e.Before)
+		d.FreedBytes = number(o.Available - e.AvailableBefore)
 	}
 	return d
 }
 
-func (a *Agent) terminatedBy(e *inflight.Eviction, t termination, now time.Time) *Decision {
-	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID, Signal: e.Of.Cause,
-		Processes: t.killed.Processes, ExitTime: millis(now.Sub(e.Since)), ProcessesRemain: t.killed.ProcessesRemain}
-	if t.killed.Withdrawn {
+// softEnded returns the decision for the result of a soft eviction.
+func (a *Agent) softEnded(e *inflight.Eviction, r softResult, now time.Time) *Decision {
+	d := &Decision{Time: now, Conditions: a.checker.Machine.Conditions().Names(), Decision: SoftEnded, Pod: e.Decided.Pod.Key(), UID: e.Decided.Pod.UID, Signal: e.Decided.Cause,
+		Processes: r.result.Processes, ExitTime: millis(now.Sub(e.DecidedAt)), ProcessesRemain: r.result.ProcessesRemain}
+	if r.result.Withdrawn {
 		d.Decision = Withdrawn
 	}
-	d.Status = t.killed.Status
-	if t.err != nil {
-		d.Failed = []PodReason{{e.Of.Pod.Key(), t.err.Error()}}
+	d.Status = r.result.Status
+	if r.err != nil {
+		d.Failed = []PodReason{{e.Decided.Pod.Key(), r.err.Error()}}
 	}
 	return d
 }

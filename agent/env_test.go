@@ -63,11 +63,11 @@ type envPod struct {
 	until            time.Time // zero: unlimited
 	then             signals.Amount
 	unknown          bool
-	unkillable       bool                                           // remains despite SIGKILL
-	unlisted         time.Time                                      // when it is no longer listed, though it runs
-	withdrawable     bool                                           // its eviction can be withdrawn
-	asked            func(context.Context, Changes) (Killed, error) // its own graceful termination
-	selfExit         time.Duration                                  // it ends by itself during the report, and its memory is freed after this delay
+	unkillable       bool                                                   // remains despite SIGKILL
+	unlisted         time.Time                                              // when it is no longer listed, though it runs
+	withdrawable     bool                                                   // its eviction can be withdrawn
+	asked            func(context.Context, Changes) (EvictionResult, error) // its own graceful termination
+	selfExit         time.Duration                                          // it ends by itself during the report, and its memory is freed after this delay
 	disk             signals.Amount
 	inodes           signals.Amount
 	files            signals.Amount // tmpfs: the part of its memory that is freed later
@@ -253,29 +253,29 @@ type envVictim struct {
 	pod *envPod
 }
 
-func (v *envVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (Killed, error) {
+func (v *envVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (EvictionResult, error) {
 	if v.pod.FromAPI && v.w.serverHangs {
 		<-reporting.Done()
 	}
 	switch {
 	case v.w.killErr != nil:
-		return Killed{Status: v.w.killStatus}, v.w.killErr
+		return EvictionResult{Status: v.w.killStatus}, v.w.killErr
 	case v.w.processesRemain || v.pod.unkillable:
 		select {
 		case <-ctx.Done():
 		case <-waiting.Done():
 		case <-time.After(wait):
 		}
-		return Killed{Processes: 1, ProcessesRemain: true}, nil
+		return EvictionResult{Processes: 1, ProcessesRemain: true}, nil
 	case v.pod.withoutProcesses != "":
 		v.w.remove(v.uid)
-		return Killed{Status: v.pod.withoutProcesses, Unmounting: true}, nil
+		return EvictionResult{Status: v.pod.withoutProcesses, Unmounting: true}, nil
 	case v.pod.selfExit > 0:
 		v.w.exitDuringReport(v.pod)
-		return Killed{Status: StatusReported}, nil
+		return EvictionResult{Status: StatusReported}, nil
 	}
 	v.w.remove(v.uid)
-	return Killed{Processes: 1}, nil
+	return EvictionResult{Processes: 1}, nil
 }
 
 // fade ends a pod with memory that is freed later.
@@ -291,7 +291,7 @@ func (w *env) exitDuringReport(p *envPod) {
 	time.AfterFunc(p.selfExit, func() { add(-held) })
 }
 
-func (v *envVictim) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
+func (v *envVictim) Graceful(ctx context.Context, grace time.Duration, change Changes) (EvictionResult, error) {
 	if v.pod.asked != nil {
 		return v.pod.asked(ctx, change)
 	}
@@ -301,24 +301,24 @@ func (v *envVictim) Graceful(ctx context.Context, grace time.Duration, change Ch
 		<-time.After(v.w.escalatedEnd)
 	case <-change.Withdraw:
 		if v.pod.withdrawable {
-			return Killed{Withdrawn: true}, nil
+			return EvictionResult{Withdrawn: true}, nil
 		}
 		<-time.After(min(grace, v.w.ending))
 	case <-ctx.Done():
-		return Killed{}, ctx.Err()
+		return EvictionResult{}, ctx.Err()
 	}
 	v.w.remove(v.uid)
-	return Killed{Processes: 1}, nil
+	return EvictionResult{Processes: 1}, nil
 }
 
-func (v *envVictim) Finish(ctx context.Context) (Killed, error) {
+func (v *envVictim) Finish(ctx context.Context) (EvictionResult, error) {
 	v.w.finished++
 	if v.pod.unkillable {
 		<-ctx.Done()
-		return Killed{Processes: 1, ProcessesRemain: true}, nil
+		return EvictionResult{Processes: 1, ProcessesRemain: true}, nil
 	}
 	v.w.remove(v.uid)
-	return Killed{Processes: 1}, nil
+	return EvictionResult{Processes: 1}, nil
 }
 
 // count returns the number of decisions with a verb.

@@ -20,7 +20,7 @@ type garbage struct {
 type collection struct {
 	met      signals.Set            // the signals to free disk space for
 	what     []signals.Garbage      // the required kinds; a disarmed agent collects none of them
-	finished chan []signals.Garbage // the kinds that ran
+	results  chan []signals.Garbage // the kinds that ran
 	ran      []signals.Garbage
 	done     bool
 	reported bool
@@ -51,12 +51,12 @@ func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Garbage, do
 func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []signals.Garbage) {
 	collect := a.collectable(what)
 	bounded, cancel := context.WithCancel(ctx)
-	r := &collection{met: v.Met, what: what, finished: make(chan []signals.Garbage, 1), cancel: cancel}
+	r := &collection{met: v.GracePassed, what: what, results: make(chan []signals.Garbage, 1), cancel: cancel}
 	a.garbage.run = r
-	machine, verdict := a.machine, *v
+	machine, verdict := a.checker.Machine, *v
 	go func() {
 		defer cancel()
-		r.finished <- a.garbage.collector.Collect(bounded, collect, func(now *signals.Observations) bool {
+		r.results <- a.garbage.collector.Collect(bounded, collect, func(now *signals.Observations) bool {
 			return !machine.StillMetOf(&verdict, now, signals.DiskPressure)
 		})
 		a.notifier.Wake()
@@ -78,16 +78,16 @@ func merged(a, b []signals.Garbage) []signals.Garbage {
 	return slices.Compact(all)
 }
 
-// collected returns the channel for the result of the collection in flight, or nil.
-func (a *Agent) collected() <-chan []signals.Garbage {
+// garbageResults returns the channel for the result of the collection in flight, or nil.
+func (a *Agent) garbageResults() <-chan []signals.Garbage {
 	if r := a.garbage.run; r != nil && !r.done {
-		return r.finished
+		return r.results
 	}
 	return nil
 }
 
-// endGarbage stores the result. A check is due at once, and not only at the next period.
-func (a *Agent) endGarbage(ran []signals.Garbage) {
+// applyGarbageResult stores the result. A check is due at once, and not only at the next period.
+func (a *Agent) applyGarbageResult(ran []signals.Garbage) {
 	r := a.garbage.run
 	r.ran, r.done, r.ended = ran, true, time.Now()
 	if r.stale {
@@ -132,7 +132,7 @@ func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
 func (r *collection) use(o *Outcome) (served, short bool, wanted []signals.Garbage) {
 	note := func(o *Outcome) {
 		switch {
-		case !o.asked:
+		case !o.garbageAsked:
 		case r.isFor(&o.Verdict):
 			served = true
 		default:

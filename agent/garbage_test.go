@@ -72,7 +72,7 @@ func (r *requester) see(met ...signals.Signal) {
 }
 
 func (r *requester) verdict(of signals.Signal, what ...signals.Garbage) eviction.Verdict {
-	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Garbage: what}
+	return eviction.Verdict{GracePassed: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Garbage: what}
 }
 
 // ask reports whether a collection was done for the threshold.
@@ -83,7 +83,7 @@ func (r *requester) ask(of signals.Signal, what ...signals.Garbage) (done bool) 
 		r.beginGarbage(r.t.Context(), &o.Verdict, what)
 		return false
 	}
-	o.asked = true
+	o.garbageAsked = true
 	r.asked.Passed = append(r.asked.Passed, o)
 	return done
 }
@@ -97,7 +97,7 @@ func (r *requester) endCheck() {
 	r.forgetGarbage(r.t.Context(), &r.asked)
 	r.asked = Outcome{}
 	<-time.After(2 * time.Second)
-	r.collectResults()
+	r.applyResults()
 }
 
 // The collection for one filesystem is not enough for another. The next one is for both, so that
@@ -174,7 +174,7 @@ func TestGarbage_DisarmingDuringCheckDropsResult(t *testing.T) {
 		r.nodefs()
 		r.imagefs()
 		r.arming = never{}
-		if r.mayAct() || r.garbage.run != nil || r.isReported(CollectingGarbage, &Outcome{Collecting: true}, true) {
+		if r.mayAct() || r.garbage.run != nil || r.isReported(CollectingGarbage, &Outcome{Snapshot: &signals.Snapshot{Kind: signals.Periodic}, Collecting: true}) {
 			t.Errorf("collection remains after disarming: %+v", r.garbage.run)
 		}
 		if r.nodefs() || r.garbage.run == nil {

@@ -154,7 +154,7 @@ func TestEvict_ExhaustedMemoryDoesNotWaitForUnmount(t *testing.T) {
 		w.writer(950*mib, time.Hour)
 		w.add("other", 110*mib)
 	})
-	if d, why := w.gap(t, "default/writer", "default/other"); why != "no time left to wait" || d < eviction.KillTime || d > 2*eviction.KillTime {
+	if d, why := w.gap(t, "default/writer", "default/other"); why != "no time left to wait" || d < eviction.ReactionTime || d > 2*eviction.ReactionTime {
 		t.Errorf("the next eviction came after %s; wait ended: %s", d, why)
 	}
 }

@@ -16,11 +16,20 @@ const releasePace = 4 * eviction.MinInterval
 // is waited for by other means.
 const unknownPace = time.Second
 
+// failurePace is the delay of early checks after no pod could be evicted. Measuring and ranking
+// hundreds of pods at the rate of early checks would use CPU time of processes that could free
+// memory.
+const failurePace = 20 * eviction.MinInterval
+
+// maxServerWait is the maximum wait for the API server before a kill, if memory leaves the time. A
+// kubelet may restart a pod killed before its status is written.
+const maxServerWait = 2 * time.Second
+
 // interval returns the time until the next check, by the needs of the hard memory thresholds. No
 // other threshold is evaluated between periodic checks.
 func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	interval := a.settings.Period
-	policy := a.machine.Policy()
+	policy := a.checker.Machine.Policy()
 	if policy.EarlyEviction != eviction.Never && !a.evictionsPaused(s.At) {
 		for i := range policy.Thresholds {
 			t := &policy.Thresholds[i]
@@ -48,4 +57,41 @@ func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 		}
 	}
 	return interval
+}
+
+// delayRetry blocks early checks for a while after no pod could be evicted, or after a second
+// observation showed that none has to be.
+func (a *Agent) delayRetry(o *Outcome, verb Verb) {
+	switch {
+	case o.Verdict.Target == nil:
+	case verb == Failed && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
+	case verb == Failed, verb == Limited, verb == Ineffective:
+		a.retryAt = o.Snapshot.At.Add(failurePace)
+	case verb == Recovered: // exhaustion that was not imminent may be so soon
+		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)
+	}
+}
+
+// serverWait returns the maximum wait for the API server before a kill: half the time to
+// exhaustion beyond the kill itself. Memory that does not fall leaves the full maxServerWait.
+// Exhausted memory leaves none.
+func serverWait(s *signals.Snapshot) time.Duration {
+	for sig := range signals.All {
+		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Headroom() <= 0 {
+			return 0 // an exhausted signal does not fall any more
+		}
+	}
+	return max(min(maxServerWait, (timeToExhaustion(s)-eviction.ReactionTime)/2), 0)
+}
+
+// timeToExhaustion returns the time to exhaustion of memory, of the node or of allocatable, at
+// the present rate. It returns the maximum duration if memory does not fall.
+func timeToExhaustion(s *signals.Snapshot) (lasts time.Duration) {
+	lasts = 1<<63 - 1
+	for sig := range signals.All {
+		if of, falling := s.Rates[sig].TimeToExhaustion(s.Node[sig].Headroom()); falling && sig.OfMemory() {
+			lasts = min(lasts, of)
+		}
+	}
+	return lasts
 }

@@ -13,74 +13,71 @@ import (
 // Bounds of the wait for the processes of an immediate kill to exit. Further checks wait for the
 // remaining ones.
 const (
-	minKillWait = 2 * eviction.KillTime
+	minKillWait = 2 * eviction.ReactionTime
 	maxKillWait = inflight.EscalationTimeout
 )
 
-// maxServerWait is the maximum wait for the API server before a kill, if memory leaves the time. A
-// kubelet may restart a pod killed before its status is written.
-const maxServerWait = 2 * time.Second
-
 // evict ends a pod: at once for a hard eviction, beside the loop for a soft one, and not at all
 // in a disarmed agent.
-func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) Result {
+func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) PlanResult {
 	r := inflight.New(e, a.snapshot.At)
 	if !a.mayAct() {
-		return a.skip(r)
+		return a.addDryRun(r)
 	}
 	if err := a.refuse(e, a.snapshot.At); err != nil {
-		return Result{Err: err}
+		return PlanResult{Err: err}
 	}
 	victim, err := a.victims.Victim(e)
 	if err != nil {
-		return Result{Err: err}
+		return PlanResult{Err: err}
 	}
 	if !e.Hard {
-		a.terminate(ctx, r, victim)
-		return Result{Inflight: r}
+		a.evictSoft(ctx, r, victim)
+		return PlanResult{Inflight: r}
 	}
 	return a.evictHard(ctx, r, victim)
 }
 
 // evictHard executes a hard eviction.
-func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Victim) Result {
-	s, e := &a.snapshot, r.Of
+func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Victim) PlanResult {
+	s, e := &a.snapshot, r.Decided
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
 	if err != nil && !a.mayAct() { // disarmed during the wait for the API server
-		return a.skip(r)
+		return a.addDryRun(r)
 	}
 	if err != nil {
-		return Result{Err: a.failed(e, killed, err)}
+		return PlanResult{Err: a.noteFailedKill(e, killed, err)}
 	}
 	switch {
 	case killed.Processes > 0, killed.ProcessesRemain:
-	case killed.Status == "":
-		return Result{Err: fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())}
+	case killed.Status == StatusNone: // nothing was done: no signal, no report
+		return PlanResult{Err: fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())}
 	case killed.Unmounting:
 		if killed.Status == StatusReported { // otherwise the kubelet has no status to act on
 			r.AwaitUnmount(inflight.FreeTimeout)
 		}
 	default:
-		// The pod ended during the wait for the API server, by the OOM killer or by itself. Its
-		// memory is being freed, so that no other pod is chosen in its place.
+		// The pod ended during the wait for the API server, by the OOM killer or by itself. It may
+		// have no process any more, but its memory is being freed. ProcessesRemain makes checks
+		// wait for it, so that no other pod is chosen in its place.
 		killed.ProcessesRemain = true
 	}
 	killed.StatusTime += decided
 	killed.SignalTime += decided
 	killed.ExitTime += decided
-	r.Exits(time.Now(), killed.ProcessesRemain, killed.Rest)
+	r.NoteKill(time.Now(), killed.ProcessesRemain, killed.Rest)
 	a.replaceSoft(r)
 	a.kills.count(e.Pod, s.At)
 	a.rates = rateEstimator{} // the fill by this pod predicts nothing after its end
 	a.inflight.Add(r)
-	return Result{Inflight: r, Killed: killed}
+	return PlanResult{Inflight: r, Eviction: killed}
 }
 
-// failed returns the error of a failed kill. If the API server stores the pod as evicted already,
-// the choice ends: this must not happen to one pod after another. The reason why this pod
-// survives may apply to all of them.
-func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
+// noteFailedKill returns the error of a failed kill. If the API server stores the pod as evicted
+// already, the kill counts towards maxKills, and the error ends the choice: this must not happen to
+// one pod after another. The reason why this pod survives may apply to all of them.
+func (a *Agent) noteFailedKill(e *eviction.Eviction, killed EvictionResult, err error) error {
 	err = fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	if killed.Status != StatusReported {
 		return err
@@ -111,23 +108,23 @@ const attendPace = eviction.MinInterval
 
 // immediate kills on the loop's own thread, which has real-time priority. Memory is checked
 // meanwhile: if it falls, the waits for the API server and for remaining processes are cut short.
-func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, err error) {
+func (a *Agent) immediate(ctx context.Context, victim Victim) (killed EvictionResult, err error) {
 	waiting, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
 	reporting, stopReporting := context.WithTimeout(ctx, serverWait(&a.snapshot))
 	defer stopReporting()
-	w := &a.watch
-	w.rates, w.begun, w.arming, w.stopReporting, w.giveUp = a.rates, time.Now(), a.arming, stopReporting, giveUp
-	a.watcher.during(
+	m := &a.killMonitor
+	m.rates, m.begun, m.arming, m.stopReporting, m.giveUp = a.rates, time.Now(), a.arming, stopReporting, giveUp
+	a.monitorThread.during(
 		func() { killed, err = victim.Immediate(ctx, reporting, waiting, a.killWait(&a.snapshot)) },
-		w.check)
-	a.rates = w.rates
+		m.check)
+	a.rates = m.rates
 	return killed, err
 }
 
-// memoryWatch observes memory while the loop is busy with a kill. Until the kill has returned,
-// only the watching thread may access it.
-type memoryWatch struct {
+// killMonitor observes memory while the loop is busy with a kill, and ends the waits of the kill.
+// Until the kill has returned, only its [monitorThread] may access it.
+type killMonitor struct {
 	observer      Observer
 	snapshot      signals.Snapshot
 	rates         rateEstimator
@@ -139,20 +136,20 @@ type memoryWatch struct {
 
 // check ends the wait for the API server if memory falls too fast for it, or if the agent was
 // disarmed. It ends the wait for processes when the time allowed at the present rate is over.
-func (w *memoryWatch) check(now time.Time) {
-	s := &w.snapshot
+func (m *killMonitor) check(now time.Time) {
+	s := &m.snapshot
 	s.At, s.Kind = now, signals.Early
-	w.observer.Observe(&s.Node, signals.Early)
-	w.rates.note(s)
+	m.observer.Observe(&s.Node, signals.Early)
+	m.rates.note(s)
 	wait := timeToExhaustion(s) / 2
 	if serverWait(s) < attendPace {
 		wait = 0
 	}
-	if armed, _ := w.arming.Armed(); !armed || wait == 0 {
-		w.stopReporting()
+	if armed, _ := m.arming.Armed(); !armed || wait == 0 {
+		m.stopReporting()
 	}
-	if now.Sub(w.begun) >= max(wait, minKillWait) {
-		w.giveUp()
+	if now.Sub(m.begun) >= max(wait, minKillWait) {
+		m.giveUp()
 	}
 }
 

@@ -16,8 +16,8 @@ type Consumers interface {
 	Consumers() []signals.Consumer
 }
 
-// clear drops the results of evictions for conditions that are over.
-func (c *Checker) clear(v *eviction.Verdict) {
+// forgetEndedConditions drops the limiter's results of evictions for conditions that are over.
+func (c *Checker) forgetEndedConditions(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
 		if !v.Conditions.Has(condition) {
 			c.Limiter.Clear(condition)
@@ -41,9 +41,9 @@ func (c *Checker) urgent(o *Outcome) bool {
 	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Imminent(o.Snapshot) != 0)
 }
 
-// pauses reports whether pods need no measurement, since evictions have no effect and nothing is
-// exhausted.
-func (c *Checker) pauses(o *Outcome) bool {
+// notePause reports whether pods need no measurement, since evictions have no effect and nothing is
+// exhausted. The limit is then that of the outcome.
+func (c *Checker) notePause(o *Outcome) (paused bool) {
 	limit := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
 	if limit.By == limiter.None || c.urgent(o) {
 		return false
@@ -61,7 +61,7 @@ func (c *Checker) limitFor(o *Outcome, r *ranking.Ranked) limiter.Limit {
 	if limit := c.Limiter.Spent(r.Pod.Namespace, urgent, now); limit.By != limiter.None {
 		return limit
 	}
-	if limit := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, now); limit.By != limiter.None && !(urgent && c.lasts(o, r)) {
+	if limit := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, now); limit.By != limiter.None && !(urgent && c.hasLastingEffect(o, r)) {
 		return limit
 	}
 	if urgent {
@@ -77,9 +77,9 @@ func (c *Checker) isHog(o *Outcome, r *ranking.Ranked) bool {
 	return r.Key.Exceeds && r.Key.Usage >= t.Missing(c.observed(o, t.Signal))
 }
 
-// lasts reports whether the end of a hog would help after ineffective evictions: usage outside of
+// hasLastingEffect reports whether the end of a hog would help after ineffective evictions: usage outside of
 // pods does not grow any more.
-func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
+func (c *Checker) hasLastingEffect(o *Outcome, r *ranking.Ranked) bool {
 	if !c.isHog(o, r) {
 		return false
 	}
@@ -88,15 +88,16 @@ func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 	return c.Limiter.HasLastingEffect(sig, r.Key.Usage, o.Snapshot.At, &seen)
 }
 
-// noteLimit stores the first limit of a choice. It covers more than one pod, unless it is that of an
-// owner.
+// noteLimit stores the first limit on evictions in a choice. It covers more than one pod, unless it
+// is that of an owner.
 func (o *Outcome) noteLimit(limit limiter.Limit, pod *signals.Pod) {
 	if o.Limit, o.LimitedPod = limit, nil; limit.By == limiter.Owner {
 		o.LimitedPod = pod
 	}
 }
 
-// limitedViolation reports whether the eviction of a pod above a local-storage limit is limited.
+// limitedViolation reports whether the eviction of a pod above its local-storage limit is limited.
+// That limit on evictions is then that of the outcome.
 func (c *Checker) limitedViolation(o *Outcome, pod *signals.Pod) bool {
 	limit := c.Limiter.Spent(pod.Namespace, false, o.Snapshot.At)
 	if limit.By == limiter.None {
@@ -109,9 +110,9 @@ func (c *Checker) limitedViolation(o *Outcome, pod *signals.Pod) bool {
 	return true
 }
 
-// evaluateLast evaluates the effect of the last eviction for a condition before the next pod is chosen.
-// It reports whether evictions pause now.
-func (c *Checker) evaluateLast(o *Outcome) (paused bool) {
+// evaluateLastEviction evaluates the effect of the last eviction for a condition, before the next
+// pod is chosen. It reports whether evictions pause now.
+func (c *Checker) evaluateLastEviction(o *Outcome) (paused bool) {
 	target := o.Verdict.Target
 	condition := target.Signal.Definition().Condition
 	last := c.Limiter.Awaiting(condition)
@@ -149,7 +150,7 @@ func (c *Checker) Spend(o *Outcome) {
 		return
 	}
 	c.Limiter.Evicted(e.Pod.Namespace, e.Pod.Owner, o.Snapshot.At)
-	if o.EndedByLimit {
+	if o.EndedByStorageLimit {
 		return // no amount to wait for
 	}
 	sig := o.Verdict.Target.Signal
@@ -172,7 +173,7 @@ func (o *Outcome) LimitReason() string {
 		return ""
 	}
 	text := o.Limit.Explain(o.Snapshot.At)
-	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit, each pod is the cause itself
+	if len(o.Ranking) > 0 && !o.LimitBegun { // above a storage limit, each pod is the cause itself
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
 	if o.LimitedPod == nil {
@@ -194,10 +195,10 @@ func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	d.MemoryConsumers = a.consumers.Consumers()
 }
 
-// withdraw removes a soft eviction that did not happen from the limiter.
-func (a *Agent) withdraw(e *inflight.Eviction) {
-	pod := e.Of.Pod
-	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.Since)
+// uncountWithdrawn removes a withdrawn soft eviction from the limiter.
+func (a *Agent) uncountWithdrawn(e *inflight.Eviction) {
+	pod := e.Decided.Pod
+	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.DecidedAt)
 	a.checker.Limiter.Cancel(pod.UID)
 }
 
@@ -207,7 +208,7 @@ func (a *Agent) evictionsPaused(now time.Time) bool {
 	if soft := a.inflight[inflight.Soft]; soft != nil && soft.State() == inflight.Terminating {
 		return false
 	}
-	return a.machine.Conditions().Has(signals.MemoryPressure) && a.checker.Limiter.Ineffective(signals.MemoryPressure, now).By != limiter.None
+	return a.checker.Machine.Conditions().Has(signals.MemoryPressure) && a.checker.Limiter.Ineffective(signals.MemoryPressure, now).By != limiter.None
 }
 
 // saveLimiter saves the state of the limiter if it has changed.

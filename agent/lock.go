@@ -3,23 +3,17 @@ package agent
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// gcPercent makes garbage collections of the Go runtime rarer than by default. The heap is a few
-// megabytes, and a collection takes CPU time when there is none to spare.
-const gcPercent = 200
-
 // LockMemory locks the pages of the agent in memory, so that checks and kills never wait for a
 // page to be read back while memory is short. Pages are locked as they are touched (MCL_ONFAULT):
 // locking all mapped pages would cost hundreds of megabytes. It returns an error if the kernel
 // refuses mlockall(2).
 func LockMemory() error {
-	debug.SetGCPercent(gcPercent)
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		return fmt.Errorf("mlockall with MCL_ONFAULT: %w", err)
 	}

@@ -107,7 +107,7 @@ func TestStorageLimit_WaitsForProcessesOfPreviousPod(t *testing.T) {
 		t.Errorf("evicted %v, want both: they are above their limits", got)
 	}
 	for _, d := range w.reported {
-		if d.FreedBytes != nil || d.Decision == ReclaimDone && d.Signal != eviction.EmptyDirLimit {
+		if d.FreedBytes != nil || d.Decision == ReclaimDone && d.Signal != eviction.EmptyDirStorageLimit {
 			t.Errorf("%s for %q, freed %v: a storage limit belongs to no signal of the node", d.Decision, d.Signal, d.FreedBytes)
 		}
 	}

@@ -12,20 +12,20 @@ import (
 type Outcome struct {
 	Snapshot *signals.Snapshot
 	Verdict  eviction.Verdict
-	// EndedByLimit: a pod above a local-storage limit was evicted, and nothing was done for the
+	// EndedByStorageLimit: a pod above a local-storage limit was evicted, and nothing was done for the
 	// target.
-	EndedByLimit bool
-	Blocked      string // why nothing was done for the target; empty otherwise
-	Collected    []signals.Garbage
-	Collecting   bool // disk space is being freed; a later check continues
-	Recovered    bool // on a second observation, before an eviction
-	Candidates   []signals.Candidate
-	Ranking      []ranking.Ranked
-	Evicted      *eviction.Eviction
-	Inflight     *inflight.Eviction // the eviction the agent waits for since
-	Killed       *Killed            // progress so far
-	DryRun       bool               // nothing was done: the agent is disarmed
-	Failed       []Failure
+	EndedByStorageLimit bool
+	Blocked             string // why nothing was done for the target; empty otherwise
+	Collected           []signals.Garbage
+	Collecting          bool // disk space is being freed; a later check continues
+	Recovered           bool // on a second observation, before an eviction
+	Candidates          []signals.Candidate
+	Ranking             []ranking.Ranked
+	Evicted             *eviction.Eviction // the decision
+	Inflight            *inflight.Eviction // the eviction the agent waits for since
+	Result              *EvictionResult    // of Evicted, so far
+	DryRun              bool               // nothing was done: the agent is disarmed
+	Failed              []Failure
 	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit
@@ -36,7 +36,7 @@ type Outcome struct {
 	// OthersWait: the condition of an earlier eviction has had no turn.
 	OthersWait bool
 
-	asked bool // the result of garbage collection was requested
+	garbageAsked bool // the result of garbage collection was requested
 }
 
 // Acted reports whether any step was executed or tried.

@@ -27,7 +27,7 @@ const (
 	Evict
 )
 
-// Plan is the next step of a check. It is a value: its executor passes the [Result] to
+// Plan is the next step of a check. It is a value: its executor passes the [PlanResult] to
 // [Checker.Apply], and the check continues from there.
 type Plan struct {
 	Action   Action
@@ -36,33 +36,33 @@ type Plan struct {
 	Eviction *eviction.Eviction // of Evict
 }
 
-// Result is the result of executing a [Plan].
-type Result struct {
+// PlanResult is the result of executing a [Plan].
+type PlanResult struct {
 	// Collected are the kinds that ran, once the collection is Done. Otherwise it runs beside the
 	// loop, and a later check continues.
 	Collected []signals.Garbage
 	Done      bool
 
-	// Inflight is the new eviction, and Killed its progress so far. DryRun: the agent is
+	// Inflight is the new eviction, and Eviction its result so far. DryRun: the agent is
 	// disarmed, and nothing was done.
 	Inflight *inflight.Eviction
-	Killed   Killed
+	Eviction EvictionResult
 	DryRun   bool
 	// Err is why the pod was not evicted. The next one is tried, unless it wraps
 	// [ErrStopChoosing].
 	Err error
 }
 
-// Underway is the state beside a check that it reads. The zero value is a node without any step
-// in flight.
-type Underway struct {
-	Draining func() string // returns why pods must not be evicted now, empty if they may be; nil: they may
-	RetryAt  time.Time     // early checks are blocked until then
-	Inflight *inflight.Set
-	Armed    bool
-	Garbage  *garbage // nil: the execution of the plan completes the collection
-	Killed   tries    // pods killed recently
-	Pending  bool     // wait for deleted pods
+// Constraints are the state of the agent that restricts a check. The zero value restricts nothing:
+// no step is in flight.
+type Constraints struct {
+	Draining      func() string // returns why pods must not be evicted now, empty if they may be; nil: they may
+	RetryAt       time.Time     // early checks are blocked until then
+	Inflight      *inflight.Set
+	Armed         bool
+	Garbage       *garbage // nil: the execution of the plan completes the collection
+	Kills         tries    // pods killed recently
+	AwaitsDeleted bool     // wait for deleted pods
 }
 
 // blocker is why nothing is done now for a threshold or for the local-storage limits. At most one
@@ -78,31 +78,31 @@ const triedBefore = "no pod could be evicted a moment ago"
 
 // blocks returns what prevents action for a threshold, or for local-storage limits if target is
 // nil. The node may be shutting down, or memory of an earlier eviction is still being freed.
-func (u *Underway) blocks(s *signals.Snapshot, target *eviction.Threshold) blocker {
-	if u.Draining != nil {
-		if reason := u.Draining(); reason != "" {
+func (c *Constraints) blocks(s *signals.Snapshot, target *eviction.Threshold) blocker {
+	if c.Draining != nil {
+		if reason := c.Draining(); reason != "" {
 			return blocker{reason: reason}
 		}
 	}
-	if s.Kind == signals.Early && s.At.Before(u.RetryAt) {
+	if s.Kind == signals.Early && s.At.Before(c.RetryAt) {
 		return blocker{reason: triedBefore}
 	}
-	if u.Inflight == nil {
+	if c.Inflight == nil {
 		return blocker{}
 	}
-	for _, e := range u.Inflight {
+	for _, e := range c.Inflight {
 		if e == nil || !e.Holds(target) {
 			continue
 		}
 		if s.Kind == signals.Early && e.Hangs(s.At) {
-			if e.ToFinish() {
+			if e.FinishDue() {
 				return blocker{finish: e}
 			}
-			if !e.Finishes(s.At) {
+			if !e.AwaitsFinish(s.At) {
 				continue
 			}
 		}
-		if u.Armed && target != nil && target.Hard() && e.State() == inflight.Terminating {
+		if c.Armed && target != nil && target.Hard() && e.State() == inflight.Terminating {
 			return blocker{escalate: e}
 		}
 		return blocker{reason: e.Reason()}

@@ -84,12 +84,12 @@ type Victim interface {
 	// Immediate reports the eviction to the API server, waiting until reporting ends. Then it sends
 	// SIGKILL, and waits for the processes until wait has passed or waiting ends. A pod is killed
 	// after a successful report even if ctx is cancelled.
-	Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (Killed, error)
+	Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (EvictionResult, error)
 	// Graceful ends the pod within the grace period.
-	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
+	Graceful(ctx context.Context, grace time.Duration, change Changes) (EvictionResult, error)
 	// Finish sends SIGKILL while an escalated Graceful still runs. Graceful stays responsible for
 	// the status, and its result counts these processes.
-	Finish(ctx context.Context) (Killed, error)
+	Finish(ctx context.Context) (EvictionResult, error)
 }
 
 // Changes are requests to a graceful eviction in flight.
@@ -101,12 +101,13 @@ type Changes struct {
 	Withdraw <-chan struct{}
 }
 
-// Killed is the result of a kill.
-type Killed struct {
+// EvictionResult is the result of evicting one pod, or of a part of it. The pod was killed, has
+// ended, or was not evicted at all: see Withdrawn.
+type EvictionResult struct {
 	Processes  int           // signalled
 	SignalTime time.Duration // until the last SIGKILL was sent
 	ExitTime   time.Duration // until no process was left
-	// Status is the state of the report to the API server; empty if none is needed.
+	// Status is the state of the report to the API server.
 	Status     Status
 	StatusTime time.Duration // until it was reported, or until the wait for it ended
 	// Unmounting: the pod ran no process. Its memory is freed when its volumes are unmounted,
@@ -117,7 +118,8 @@ type Killed struct {
 	// GivenUp: withdrawn, since it was not carried out in time.
 	GivenUp bool
 	// ProcessesRemain: processes with SIGKILL had not exited when ctx ended, and still hold their
-	// memory. Rest, if set, is closed when they are gone.
+	// memory. Rest, if set, is closed when they are gone. The agent also sets ProcessesRemain for
+	// a pod that ended by itself, whose memory is still being freed.
 	ProcessesRemain bool
 	Rest            <-chan struct{}
 }
@@ -132,6 +134,7 @@ type Status string
 
 // The states of a report.
 const (
+	StatusNone     Status = "" // no report was needed
 	StatusReported Status = "reported"
 	StatusPending  Status = "pending" // reported later
 )

@@ -38,7 +38,7 @@ const (
 
 // isNewReason reports whether a block differs from the last one of its kind, and stores it.
 func (a *Agent) isNewReason(b block) bool {
-	thresholds := a.machine.Policy().Thresholds
+	thresholds := a.checker.Machine.Policy().Thresholds
 	if len(a.logged.blocks) != len(thresholds)+1 { // the policy was replaced
 		a.logged.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
@@ -59,7 +59,7 @@ func (a *Agent) isNewReason(b block) bool {
 func (a *Agent) reportPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
-		if verb := a.verb(p); a.isReported(verb, p, p.Snapshot.Kind == signals.Periodic) {
+		if verb := a.verb(p); a.isReported(verb, p) {
 			a.reporter.Report(a.decision(p, verb))
 		}
 	}
@@ -67,8 +67,8 @@ func (a *Agent) reportPassed(o *Outcome) {
 
 // isReported reports whether an outcome is logged. A met threshold without action is logged once
 // per reason, until a periodic check finds no threshold met.
-func (a *Agent) isReported(verb Verb, o *Outcome, periodic bool) bool {
-	policy := a.machine.Policy()
+func (a *Agent) isReported(verb Verb, o *Outcome) bool {
+	policy, periodic := a.checker.Machine.Policy(), o.Snapshot.Kind == signals.Periodic
 	switch verb {
 	case Nothing:
 		if periodic {

@@ -16,44 +16,44 @@ const maxGrace = 365 * 24 * 3600
 // softRun is a soft eviction that runs beside the loop.
 type softRun struct {
 	eviction  *inflight.Eviction
-	victim    Victim // finished if the escalation does not help
-	finished  <-chan termination
-	escalate  chan struct{} // closed to end the grace period
-	withdraw  chan struct{} // closed once the eviction is unnecessary
+	victim    Victim            // finished if the escalation does not help
+	results   <-chan softResult // receives one
+	escalate  chan struct{}     // closed to end the grace period
+	withdraw  chan struct{}     // closed once the eviction is unnecessary
 	cancel    context.CancelFunc
 	recalled  bool // withdraw is closed
 	abandoned bool // the agent was disarmed in the meantime
 	replaced  bool // its pod was killed for another reason
 }
 
-// termination is the result of a soft eviction.
-type termination struct {
-	killed Killed
+// softResult is the result of a soft eviction.
+type softResult struct {
+	result EvictionResult
 	err    error
 }
 
-// terminate evicts a pod softly, beside the loop. A pod from the API server is evicted through
+// evictSoft evicts a pod softly, beside the loop. A pod from the API server is evicted through
 // the API, which a PodDisruptionBudget may refuse for any time. The Victim bounds that wait.
-func (a *Agent) terminate(ctx context.Context, e *inflight.Eviction, victim Victim) {
-	pod := e.Of.Pod
-	grace := time.Duration(min(e.Of.GracePeriod, maxGrace)) * time.Second
-	finished := make(chan termination, 1)
-	limit := grace + inflight.FreeTimeout // a pod that does not end must not block the next one
+func (a *Agent) evictSoft(ctx context.Context, e *inflight.Eviction, victim Victim) {
+	pod := e.Decided.Pod
+	grace := time.Duration(min(e.Decided.GracePeriod, maxGrace)) * time.Second
+	results := make(chan softResult, 1)
+	timeout := grace + inflight.FreeTimeout // a pod that does not end must not block the next one
 	if pod.FromAPI {
-		limit = maxGrace * time.Second
+		timeout = maxGrace * time.Second
 	}
 	e.Terminate(grace, !pod.FromAPI)
-	bounded, cancel := context.WithTimeout(ctx, limit)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	if unknown := a.soft; unknown != nil {
-		a.kills.count(unknown.eviction.Of.Pod, e.Since) // it did not end
+		a.kills.count(unknown.eviction.Decided.Pod, e.DecidedAt) // it did not end
 	}
-	r := &softRun{eviction: e, victim: victim, finished: finished, escalate: make(chan struct{}), withdraw: make(chan struct{}), cancel: cancel}
+	r := &softRun{eviction: e, victim: victim, results: results, escalate: make(chan struct{}), withdraw: make(chan struct{}), cancel: cancel}
 	a.soft = r
 	a.inflight.Add(e)
 	go func() {
 		defer cancel()
-		killed, err := victim.Graceful(bounded, grace, Changes{r.escalate, r.withdraw})
-		finished <- termination{killed, err}
+		result, err := victim.Graceful(bounded, grace, Changes{r.escalate, r.withdraw})
+		results <- softResult{result, err}
 		a.notifier.Wake()
 	}()
 }
@@ -72,10 +72,10 @@ func (a *Agent) escalate(e *inflight.Eviction, v *eviction.Verdict) {
 // its place.
 func (a *Agent) finish(e *inflight.Eviction) {
 	// Checks get the other half of the wait: at its end the fall of memory must be known.
-	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime/2)
+	ctx, cancel := context.WithTimeout(context.Background(), eviction.ReactionTime/2)
 	defer cancel()
 	killed, err := a.soft.victim.Finish(ctx)
-	e.Finished(a.snapshot.At, err != nil)
+	e.NoteFinish(a.snapshot.At, err != nil)
 	if killed.Processes > 0 {
 		a.rates = rateEstimator{}
 	}
@@ -92,7 +92,7 @@ func (r *softRun) recall() {
 // abandon withdraws a soft eviction as far as possible. A pod deleted in the API server ends
 // nevertheless. A static pod that was sent SIGTERM gets no SIGKILL.
 func (r *softRun) abandon() {
-	if r.abandoned = true; r.eviction.Of.Pod.FromAPI {
+	if r.abandoned = true; r.eviction.Decided.Pod.FromAPI {
 		r.recall()
 		return
 	}
@@ -103,13 +103,13 @@ func (r *softRun) abandon() {
 // one of the two counts. The wait for the memory of the pod goes on.
 func (a *Agent) replaceSoft(by *inflight.Eviction) {
 	r := a.soft
-	if r == nil || r.replaced || r.eviction.Of.Pod.UID != by.Of.Pod.UID {
+	if r == nil || r.replaced || r.eviction.Decided.Pod.UID != by.Decided.Pod.UID {
 		return
 	}
-	a.withdraw(r.eviction) // before the other one is noted
+	a.uncountWithdrawn(r.eviction) // before the other one is noted
 	r.replaced = true
 	r.eviction.Replace(by, time.Now())
-	if r.recall(); !r.eviction.Of.Pod.FromAPI {
+	if r.recall(); !r.eviction.Decided.Pod.FromAPI {
 		r.cancel()
 	}
 }
@@ -125,50 +125,51 @@ func (a *Agent) stillEnding(now time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("end pod %s after its escalated soft eviction: it has not exited; waiting for another %s: %w",
-		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrStopChoosing)
+		a.soft.eviction.Decided.Pod.Key(), until.Sub(now).Round(time.Second), ErrStopChoosing)
 }
 
-// terminated returns the channel for the result of the soft eviction in flight, or nil.
-func (a *Agent) terminated() <-chan termination {
+// softResults returns the channel for the result of the soft eviction in flight, or nil.
+func (a *Agent) softResults() <-chan softResult {
 	if a.soft == nil {
 		return nil
 	}
-	return a.soft.finished
+	return a.soft.results
 }
 
-// endTermination applies the result of a soft eviction. If its processes could not be ended, the
+// applySoftResult applies the result of a soft eviction. If its processes could not be ended, the
 // next periodic check decides anew. A withdrawn eviction does not count against the budget,
-// whatever the reason. A pod with unanswered evictions is asked less often.
-func (a *Agent) endTermination(t termination) {
-	r, e, now := a.soft, a.soft.eviction, time.Now()
-	pod := e.Of.Pod
-	if r.replaced {
+// whatever the reason. A pod with unanswered evictions is chosen less often.
+func (a *Agent) applySoftResult(r softResult) {
+	run, e, now := a.soft, a.soft.eviction, time.Now()
+	pod := e.Decided.Pod
+	if run.replaced {
 		a.soft = nil
-		a.reporter.Report(a.terminatedBy(e, termination{killed: Killed{Withdrawn: true}}, now))
+		a.reporter.Report(a.softEnded(e, softResult{result: EvictionResult{Withdrawn: true}}, now))
 		return
 	}
-	refused := errors.Is(t.err, ErrDisarmed) && !pod.FromAPI
+	refused := errors.Is(r.err, ErrDisarmed) && !pod.FromAPI
 	if refused {
 		a.mayAct()
 	}
 	a.soft = nil
-	if refused || r.abandoned && (t.killed.ProcessesRemain || errors.Is(t.err, context.Canceled)) {
-		t = termination{killed: Killed{Withdrawn: true}}
+	if refused || run.abandoned && (r.result.ProcessesRemain || errors.Is(r.err, context.Canceled)) {
+		r = softResult{result: EvictionResult{Withdrawn: true}}
 	}
-	e.EndSoft(now, t.killed.ProcessesRemain)
-	a.reporter.Report(a.terminatedBy(e, t, now))
-	if t.killed.Withdrawn {
-		a.withdraw(e)
+	a.reporter.Report(a.softEnded(e, r, now))
+	if r.result.Withdrawn {
+		a.uncountWithdrawn(e)
 	} else {
 		a.kills.count(pod, now)
 	}
 	switch {
-	case t.killed.GivenUp:
+	case r.result.GivenUp:
 		a.refusals.count(pod, now)
-	case t.killed.Withdrawn && !refused && !r.recalled: // not withdrawn by the agent
+	case r.result.Withdrawn && !refused && !run.recalled: // not withdrawn by the agent
 		a.unanswered.count(pod, now)
 	}
-	if t.err != nil || t.killed.Withdrawn {
+	if r.err != nil || r.result.Withdrawn { // no memory will be freed
 		a.inflight.Remove(e)
+		return
 	}
+	e.NoteSoftResult(now, r.result.ProcessesRemain)
 }

@@ -22,7 +22,7 @@ func TestSoftEviction_ReportsLateExit(t *testing.T) {
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 60*mib, time.Now().Add(68*time.Second), time.Now().Add(70*time.Second+time.Millisecond), 10*mib
 	})
-	want := []Verb{SoftEvicting, Escalated, ReclaimDone, Failed, Terminated}
+	want := []Verb{SoftEvicting, Escalated, ReclaimDone, Failed, SoftEnded}
 	if got := w.verbs(); !slices.Equal(got, want) || len(w.pods) != 1 {
 		t.Fatalf("reported %v, want %v; %d pods remain", got, want, len(w.pods))
 	}
@@ -34,15 +34,15 @@ func TestSoftEviction_ReportsLateExit(t *testing.T) {
 // unanswered makes soft evictions of a pod requests to the API that remain without effect.
 func unanswered(p *envPod) {
 	p.FromAPI, p.withdrawable = true, true
-	p.asked = func(ctx context.Context, change Changes) (Killed, error) {
+	p.asked = func(ctx context.Context, change Changes) (EvictionResult, error) {
 		select {
 		case <-time.After(6 * time.Minute):
-			return Killed{Withdrawn: true}, errors.New("not evicted")
+			return EvictionResult{Withdrawn: true}, errors.New("not evicted")
 		case <-change.Withdraw:
-			return Killed{Withdrawn: true}, nil
+			return EvictionResult{Withdrawn: true}, nil
 		case <-ctx.Done():
 		}
-		return Killed{}, ctx.Err()
+		return EvictionResult{}, ctx.Err()
 	}
 }
 
@@ -91,12 +91,12 @@ func TestSoftEviction_WithdrawalDoesNotResetKills(t *testing.T) {
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &env{}})
 	a.kills.count(pod, time.Now())
 	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), recalled: true}
-	a.endTermination(termination{killed: Killed{Withdrawn: true}})
+	a.applySoftResult(softResult{result: EvictionResult{Withdrawn: true}})
 	if got := a.kills["p"].n; got != 1 {
 		t.Errorf("%d kills counted", got)
 	}
 	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), recalled: true}
-	a.endTermination(termination{err: errRefused})
+	a.applySoftResult(softResult{err: errRefused})
 	if got := a.kills["p"].n; got != 2 || len(a.unanswered) != 0 {
 		t.Errorf("%d kills counted, %d unanswered requests", got, len(a.unanswered))
 	}
@@ -111,7 +111,7 @@ func TestSoftEviction_RecalledIsNotUnanswered(t *testing.T) {
 		if recalled {
 			a.soft.recall()
 		}
-		a.endTermination(termination{killed: Killed{Withdrawn: true}, err: errRefused})
+		a.applySoftResult(softResult{result: EvictionResult{Withdrawn: true}, err: errRefused})
 		if counted := a.unanswered["p"].n == 1; counted == recalled {
 			t.Errorf("recalled %v: counted as unanswered %v", recalled, counted)
 		}
@@ -124,9 +124,9 @@ func TestSoftEviction_NextAfterPodThatNeverExits(t *testing.T) {
 	w := live(t, 125*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *env) {
 		begun = time.Now()
 		stuck := w.add("stuck", 800*mib)
-		stuck.FromAPI, stuck.asked = true, func(ctx context.Context, _ Changes) (Killed, error) {
+		stuck.FromAPI, stuck.asked = true, func(ctx context.Context, _ Changes) (EvictionResult, error) {
 			<-ctx.Done()
-			return Killed{Processes: 1, ProcessesRemain: true}, nil
+			return EvictionResult{Processes: 1, ProcessesRemain: true}, nil
 		}
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 60*mib, time.Now().Add(68*time.Second), time.Now().Add(70*time.Second+time.Millisecond), 10*mib
@@ -147,8 +147,8 @@ func TestSoftEviction_AbandonedCountsAsKill(t *testing.T) {
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: w})
 	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: &signals.Pod{UID: "stuck"}}, time.Now())}
 	next := w.add("next", mib)
-	a.terminate(t.Context(), inflight.New(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &envVictim{w, next.UID, next})
-	a.endTermination(<-a.terminated())
+	a.evictSoft(t.Context(), inflight.New(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &envVictim{w, next.UID, next})
+	a.applySoftResult(<-a.softResults())
 	if a.kills["stuck"].n != 1 || a.kills[next.UID].n != 1 || a.soft != nil {
 		t.Errorf("%+v", a.kills)
 	}
@@ -157,22 +157,22 @@ func TestSoftEviction_AbandonedCountsAsKill(t *testing.T) {
 // A pod is evicted for its own limit while its soft eviction is in flight. The two count as one
 // eviction, however the soft one ends.
 func TestSoftEviction_CountsOnceWithEvictionForLimit(t *testing.T) {
-	for about, asked := range map[string]func(context.Context, Changes) (Killed, error){
-		"withdrawn": func(_ context.Context, change Changes) (Killed, error) {
+	for about, asked := range map[string]func(context.Context, Changes) (EvictionResult, error){
+		"withdrawn": func(_ context.Context, change Changes) (EvictionResult, error) {
 			<-change.Withdraw
-			return Killed{Withdrawn: true}, nil
+			return EvictionResult{Withdrawn: true}, nil
 		},
-		"ended": func(_ context.Context, change Changes) (Killed, error) {
+		"ended": func(_ context.Context, change Changes) (EvictionResult, error) {
 			<-change.Withdraw
-			return Killed{Processes: 1}, nil
+			return EvictionResult{Processes: 1}, nil
 		},
-		"withdrawn with an error": func(_ context.Context, change Changes) (Killed, error) {
+		"withdrawn with an error": func(_ context.Context, change Changes) (EvictionResult, error) {
 			<-change.Withdraw
-			return Killed{Withdrawn: true}, errRefused
+			return EvictionResult{Withdrawn: true}, errRefused
 		},
-		"static pod": func(ctx context.Context, _ Changes) (Killed, error) {
+		"static pod": func(ctx context.Context, _ Changes) (EvictionResult, error) {
 			<-ctx.Done()
-			return Killed{Processes: 1, ProcessesRemain: true}, ctx.Err()
+			return EvictionResult{Processes: 1, ProcessesRemain: true}, ctx.Err()
 		},
 	} {
 		t.Run(about, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestSoftEviction_CountsOnceWithEvictionForLimit(t *testing.T) {
 				p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 				w.later(95*time.Second, func() { p.disk = 2 * gib })
 			})
-			if got := w.verbs(); w.count(SoftEvicting) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(Terminated) != 0 {
+			if got := w.verbs(); w.count(SoftEvicting) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(SoftEnded) != 0 {
 				t.Errorf("reported %v", got)
 			}
 			if k := &w.saved; len(k.Evictions) != 1 || len(k.Owners) != 1 || len(k.Owners[0].Evictions) != 1 {
@@ -228,7 +228,7 @@ func TestStorageLimit_DoesNotWaitForBudget(t *testing.T) {
 				}
 			}
 		})
-		if got := w.evicted(); !slices.Equal(got, []string{"default/first", "default/" + above}) || w.count(Evicted) != 1 || w.count(Terminated) != 0 {
+		if got := w.evicted(); !slices.Equal(got, []string{"default/first", "default/" + above}) || w.count(Evicted) != 1 || w.count(SoftEnded) != 0 {
 			t.Errorf("%s is above its limit: evicted %v, reported %v", above, got, w.verbs())
 		}
 	}

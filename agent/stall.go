@@ -114,7 +114,7 @@ func reasonOf(s *signals.Stall) string {
 // until the next call.
 func (a *Agent) memoryLines(s *signals.Snapshot) []signals.Line {
 	a.lines = a.lines[:0]
-	thresholds := a.machine.Policy().Thresholds
+	thresholds := a.checker.Machine.Policy().Thresholds
 	for i := range thresholds {
 		t := &thresholds[i]
 		if o := &s.Node[t.Signal]; t.Signal.OfMemory() && o.Known {

@@ -37,9 +37,9 @@ func TestSoftEviction_NextPodAfterRepeatedSelfExit(t *testing.T) {
 		for name, memory := range map[string]signals.Amount{"crashing": 700 * mib, "next": 100 * mib} {
 			p := w.add(name, memory)
 			p.FromAPI, p.withdrawable = true, true
-			p.asked = func(context.Context, Changes) (Killed, error) {
+			p.asked = func(context.Context, Changes) (EvictionResult, error) {
 				<-time.After(2 * time.Second)
-				return Killed{Withdrawn: true}, nil
+				return EvictionResult{Withdrawn: true}, nil
 			}
 		}
 	})
@@ -53,8 +53,8 @@ func TestSoftEviction_NextPodAfterRepeatedSelfExit(t *testing.T) {
 func TestFailed_OnlyHardEvictionDelaysRetry(t *testing.T) {
 	for about, threshold := range map[string]eviction.Threshold{"hard": hard(), "soft": soft()} {
 		a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &env{}})
-		a.report(&Outcome{Snapshot: &signals.Snapshot{At: time.Unix(9, 0)}, Verdict: eviction.Verdict{Target: &threshold},
-			Failed: []Failure{{&signals.Pod{UID: "p"}, errRefused}}})
+		a.delayRetry(&Outcome{Snapshot: &signals.Snapshot{At: time.Unix(9, 0)}, Verdict: eviction.Verdict{Target: &threshold},
+			Failed: []Failure{{&signals.Pod{UID: "p"}, errRefused}}}, Failed)
 		if waits := !a.retryAt.IsZero(); waits != threshold.Hard() {
 			t.Errorf("%s: retry delayed %v", about, waits)
 		}

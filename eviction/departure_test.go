@@ -128,7 +128,7 @@ func TestRestore_DropsUnconfiguredThresholds(t *testing.T) {
 	s.Node[signals.PIDAvailable] = signals.Observed(1, 100, epoch)
 	old.Evaluate(&s)
 	saved := old.Save()
-	saved.Thresholds = append(saved.Thresholds, eviction.SavedThreshold{Threshold: "moon.available<1Gi", FirstObserved: epoch, Acted: true})
+	saved.Thresholds = append(saved.Thresholds, eviction.SavedThreshold{Threshold: "moon.available<1Gi", FirstObserved: epoch, ReclaimApplies: true})
 	saved.Conditions = append(saved.Conditions, eviction.SavedCondition{Condition: "MoonPressure", True: true, LastMet: epoch})
 	saved.Unknown = append(saved.Unknown, eviction.SavedUnknown{Signal: "moon.available", Since: epoch})
 	now := eviction.New(compile(t, thresholds(hard("memory", "200Mi"), soft("pids", "10", time.Minute))))

@@ -10,10 +10,10 @@ import (
 type Machine struct {
 	policy *Policy
 
-	firstObserved []time.Time  // by threshold: start of the time it has been met; zero: unmet
-	acted         thresholdSet // met with grace passed at the previous check: minimum reclaim applies
-	unknownSince  [signals.Count]time.Time
-	sample        [signals.Count]sample
+	firstObserved  []time.Time  // by threshold: start of the time it has been met; zero: unmet
+	reclaimApplies thresholdSet // met with grace passed at the previous check: minimum reclaim applies
+	unknownSince   [signals.Count]time.Time
+	sample         [signals.Count]sample
 
 	conditions signals.ConditionSet
 	lastMet    [signals.ConditionCount]time.Time
@@ -50,9 +50,9 @@ func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	}
 	m.evaluate(s, scope, &v)
 	m.moveConditions(s, full)
-	m.choose(s, &v)
+	m.chooseTarget(s, &v)
 	m.keepSamples(s, full)
-	v.CheckLimits = full && m.policy.StorageLimits
+	v.CheckStorageLimits = full && m.policy.StorageLimits
 	v.Conditions = m.conditions
 	return v
 }
@@ -79,27 +79,27 @@ func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	case m.policy.EarlyEviction == Never:
 		v.Reason = Ignored
 		return 0
-	case m.imminent(s, v):
+	case m.noteImminent(s, v):
 		return m.policy.hardMemory
 	}
 	return 0
 }
 
-// imminent reports whether a hard memory threshold is met and the headroom would be exhausted
+// noteImminent reports whether a hard memory threshold is met and the headroom would be exhausted
 // within EarlyEvictionHorizon at the present rate. The headroom includes page cache in active
 // use: a stream through files meets thresholds as fast as a program that fills memory, but
 // exhausts nothing.
-func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
+func (m *Machine) noteImminent(s *signals.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &s.Node[t.Signal]
-		if !m.policy.hardMemory.has(i) || !o.Known || !t.met(o) {
+		if !m.policy.hardMemory.has(i) || !o.Known || !t.crossed(o) {
 			continue
 		}
 		imminent := o.Headroom() <= 0 || s.Rates[t.Signal].Within(o.Headroom(), m.policy.EarlyEvictionHorizon)
 		v.Reason = NotImminent // of the result, unless a signal is added
 		if imminent || v.Imminent == 0 {
-			v.about = i
+			v.reasonIndex = i
 		}
 		if imminent {
 			v.Imminent.Add(t.Signal)
@@ -114,7 +114,7 @@ func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
 // Imminent returns the signals that an early check would act for.
 func (m *Machine) Imminent(s *signals.Snapshot) signals.Set {
 	var v Verdict
-	m.imminent(s, &v)
+	m.noteImminent(s, &v)
 	return v.Imminent
 }
 
@@ -140,7 +140,7 @@ func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) 
 		}
 	}
 	var v Verdict
-	return m.imminent(&later, &v)
+	return m.noteImminent(&later, &v)
 }
 
 func (m *Machine) unknown(node *signals.Observations) (set signals.Set) {
@@ -180,9 +180,9 @@ func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) 
 			continue
 		case !o.Known && !m.lost(t.Signal, s.At):
 			continue // neither met nor unmet: nothing changes
-		case !o.Known, !t.met(o) && !(m.acted.has(i) && t.metWithReclaim(o)):
+		case !o.Known, !t.crossed(o) && !(m.reclaimApplies.has(i) && t.belowReclaim(o)):
 			m.firstObserved[i] = time.Time{}
-			m.acted.remove(i)
+			m.reclaimApplies.remove(i)
 			continue
 		}
 		if m.firstObserved[i].IsZero() {
@@ -190,13 +190,13 @@ func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) 
 		}
 		m.lastMet[t.Signal.Definition().Condition] = s.At
 		if s.At.Sub(m.firstObserved[i]) < t.Grace {
-			m.acted.remove(i)
-			v.Reason, v.about = Grace, i
+			m.reclaimApplies.remove(i)
+			v.Reason, v.reasonIndex = Grace, i
 			continue
 		}
-		m.acted.add(i)
-		v.past.add(i)
-		v.Met.Add(t.Signal)
+		m.reclaimApplies.add(i)
+		v.pastGrace.add(i)
+		v.GracePassed.Add(t.Signal)
 	}
 }
 
@@ -251,7 +251,7 @@ func (m *Machine) stillMet(v *Verdict, now *signals.Observations, counts func(si
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &now[t.Signal]
-		if v.past.has(i) && counts(t.Signal.Definition().Condition) && (!o.Known || t.metWithReclaim(o)) {
+		if v.pastGrace.has(i) && counts(t.Signal.Definition().Condition) && (!o.Known || t.belowReclaim(o)) {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	RelaxedInterval = 5 * MinInterval
 	// KillTime is the time from the check that decides a kill to the memory being free. The
 	// median is 12-29 ms without contention for processors; the rest is a margin.
-	KillTime = 50 * time.Millisecond
+	ReactionTime = 50 * time.Millisecond
 	// RateWindow is the time span for the rate of a fall. Programs allocate in bursts, so that
 	// the rate between two checks 5 ms apart means little. Over this window, with a horizon of
 	// 500 ms, exhaustion is imminent only if a fifth of the headroom was taken within it.
@@ -51,7 +51,7 @@ func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.B
 		lowerBound = RelaxedInterval
 	}
 	lasts := float64(available) / float64(maxFillRate) * float64(time.Second)
-	slack := lasts - float64(KillTime+MinInterval)
+	slack := lasts - float64(ReactionTime+MinInterval)
 	slack = math.Max(float64(lowerBound), math.Min(slack, float64(period)))
 	return min(time.Duration(slack), max(period, MinInterval))
 }
@@ -59,11 +59,11 @@ func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.B
 // ProtectedRate returns the fastest fill, in bytes per second, for which a hard memory threshold
 // of that many bytes is large enough. A kill and a check take their time.
 func ProtectedRate(threshold signals.Amount) signals.Bytes {
-	return signals.Bytes(float64(threshold) / (KillTime + MinInterval).Seconds())
+	return signals.Bytes(float64(threshold) / (ReactionTime + MinInterval).Seconds())
 }
 
 // ThresholdFor returns the smallest hard memory threshold in bytes that protects against a fill
 // rate in bytes per second.
 func ThresholdFor(rate signals.Bytes) signals.Amount {
-	return signals.Amount(float64(rate) * (KillTime + MinInterval).Seconds())
+	return signals.Amount(float64(rate) * (ReactionTime + MinInterval).Seconds())
 }

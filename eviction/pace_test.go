@@ -30,7 +30,7 @@ import (
 // present rate.
 const (
 	window   = eviction.RateWindow
-	minBurst = window + eviction.KillTime + 2*eviction.RelaxedInterval
+	minBurst = window + eviction.ReactionTime + 2*eviction.RelaxedInterval
 )
 
 // course is memory over time, in pieces of constant rate.
@@ -89,7 +89,7 @@ type model struct {
 // threshold, freed memory, bursts with the minimum headroom.
 func (w model) randomCourse(r *rand.Rand) course {
 	c := course{left: w.threshold * (0.2 + 3*r.Float64())}
-	limit := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.MinInterval))
+	limit := min(w.rate, w.threshold/float64(eviction.ReactionTime+eviction.MinInterval))
 	present := 0.0
 	for len(c.pieces) < 60 && c.left > w.threshold/1000 {
 		maxRate := min(limit, c.left/float64(w.burst)) // the maximum rate that the fill may speed up to
@@ -145,7 +145,7 @@ func (w model) simulate(c course) (left time.Duration, lost bool, trace string) 
 		}
 		fall := signals.Rate{By: signals.Amount(base.a - a), Over: t - base.at}
 		if a < w.threshold && (t >= nextPeriodic || fall.Within(signals.Amount(a), eviction.DefaultEarlyEvictionHorizon)) {
-			return exhaustedAt - t, exhaustedAt-t < eviction.KillTime, fmt.Sprintf("acts at %s with %.0f available, exhausted at %s", t, a, exhaustedAt)
+			return exhaustedAt - t, exhaustedAt-t < eviction.ReactionTime, fmt.Sprintf("acts at %s with %.0f available, exhausted at %s", t, a, exhaustedAt)
 		}
 		if t >= nextPeriodic {
 			nextPeriodic = t + w.period
@@ -162,7 +162,7 @@ func TestInterval_KillPrecedesExhaustion(t *testing.T) {
 	for i := range *timelinesFlag {
 		r := rand.New(rand.NewPCG(seed, i))
 		w := model{rate: float64(uint64(1)<<(26+r.IntN(8))) / 1e9, period: 10 * time.Second, burst: minBurst}
-		w.threshold = w.rate * float64(eviction.KillTime+eviction.MinInterval) * (0.5 + 8*r.Float64())
+		w.threshold = w.rate * float64(eviction.ReactionTime+eviction.MinInterval) * (0.5 + 8*r.Float64())
 		c := w.randomCourse(r)
 		left, lost, trace := w.simulate(c)
 		if lost {
@@ -180,7 +180,7 @@ func TestInterval_KillPrecedesExhaustion(t *testing.T) {
 // The second precondition is needed: a burst with less available can exhaust memory. If this test
 // ever fails, the guarantee can be extended.
 func TestInterval_BurstWithoutHeadroomExhaustsMemory(t *testing.T) {
-	w := model{rate: 1, threshold: float64(2 * minBurst), period: 10 * time.Second, burst: eviction.KillTime}
+	w := model{rate: 1, threshold: float64(2 * minBurst), period: 10 * time.Second, burst: eviction.ReactionTime}
 	for i := range uint64(50_000) {
 		if _, lost, _ := w.simulate(w.randomCourse(rand.New(rand.NewPCG(1, i)))); lost {
 			return

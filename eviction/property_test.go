@@ -156,7 +156,7 @@ func (l timeline) compare() string {
 
 func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want referenceVerdict, s *signals.Snapshot, step *referenceStep) string {
 	for what, both := range map[string][2][]string{
-		"met":        {got.Met.Names(), want.met},
+		"met":        {got.GracePassed.Names(), want.met},
 		"unknown":    {got.Unknown.Names(), want.unknown},
 		"conditions": {got.Conditions.Names(), want.conditions},
 	} {
@@ -224,14 +224,14 @@ func TestMachine_Invariants(t *testing.T) {
 			v := m.Evaluate(snapshot)
 			before = step
 
-			if acts := v.Target != nil; acts && (!v.Met.Has(v.Target.Signal) || !snapshot.Node[v.Target.Signal].Known) {
+			if acts := v.Target != nil; acts && (!v.GracePassed.Has(v.Target.Signal) || !snapshot.Node[v.Target.Signal].Known) {
 				fail("step %d acts for %s, which is not met", j, v.Target)
 			}
 			if step.early && l.earlyEviction != "immediate" {
-				if v.Met.Len() == 0 && encoded(t, m) != state {
+				if v.GracePassed.Len() == 0 && encoded(t, m) != state {
 					fail("step %d: an early check changed the state", j)
 				}
-				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.earlyEviction == "never") {
+				if v.GracePassed.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.earlyEviction == "never") {
 					fail("step %d: an early check acts for %v", j, v.Target)
 				}
 			}
@@ -241,7 +241,7 @@ func TestMachine_Invariants(t *testing.T) {
 				}
 			}
 			for sig := range signals.All {
-				if v.Met.Has(sig) {
+				if v.GracePassed.Has(sig) {
 					lastTrue[sig.Definition().Condition] = snapshot.At
 				}
 			}

@@ -18,9 +18,9 @@ type Saved struct {
 
 // SavedThreshold is a met threshold.
 type SavedThreshold struct {
-	Threshold     string    `json:"threshold"` // Threshold.String with its minimum reclaim
-	FirstObserved time.Time `json:"firstObserved"`
-	Acted         bool      `json:"acted"` // its grace had passed: minimum reclaim applies
+	Threshold      string    `json:"threshold"` // Threshold.String with its minimum reclaim
+	FirstObserved  time.Time `json:"firstObserved"`
+	ReclaimApplies bool      `json:"acted"` // its grace had passed: minimum reclaim applies
 }
 
 // SavedCondition is a condition that was met before.
@@ -41,7 +41,7 @@ func (m *Machine) Save() Saved {
 	var s Saved
 	for i, since := range m.firstObserved {
 		if !since.IsZero() {
-			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].identity(), since, m.acted.has(i)})
+			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].identity(), since, m.reclaimApplies.has(i)})
 		}
 	}
 	for c := range signals.Condition(signals.ConditionCount) {
@@ -86,8 +86,8 @@ func (m *Machine) Restore(s Saved, now time.Time) {
 		for i := range m.policy.Thresholds {
 			if m.policy.Thresholds[i].identity() == saved.Threshold {
 				m.firstObserved[i] = past(saved.FirstObserved)
-				if saved.Acted {
-					m.acted.add(i)
+				if saved.ReclaimApplies {
+					m.reclaimApplies.add(i)
 				}
 			}
 		}

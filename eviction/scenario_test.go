@@ -201,7 +201,7 @@ func brief(v *eviction.Verdict) string {
 	}
 	var met, unknown, conditions, reclaim []string
 	for s := range signals.All {
-		if v.Met.Has(s) {
+		if v.GracePassed.Has(s) {
 			met = append(met, shortName(s))
 		}
 		if v.Unknown.Has(s) {

@@ -6,27 +6,27 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// choose selects the first threshold in acting order that is met with its grace passed and has a
+// chooseTarget selects the first threshold in acting order that is met with its grace passed and has a
 // sample newer than the one before.
-func (m *Machine) choose(s *signals.Snapshot, v *Verdict) {
+func (m *Machine) chooseTarget(s *signals.Snapshot, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		switch {
-		case !v.past.has(i):
+		case !v.pastGrace.has(i):
 		case m.newer(m.policy.Thresholds[i].Signal, s):
-			v.ready.add(i)
+			v.withNewSample.add(i)
 		default:
-			v.Reason, v.about = Stale, i
+			v.Reason, v.reasonIndex = Stale, i
 		}
 	}
-	m.act(v, 0, func(*Threshold) bool { return true })
+	m.aimAt(v, 0, func(*Threshold) bool { return true })
 }
 
-// act makes the first ready threshold with an index of at least from, and for which of is true,
+// aimAt makes the first ready threshold with an index of at least from, and for which of is true,
 // the target. It reports whether there is one.
-func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
+func (m *Machine) aimAt(v *Verdict, from int, of func(*Threshold) bool) bool {
 	for i := from; i < len(m.policy.Thresholds); i++ {
-		if t := &m.policy.Thresholds[i]; v.ready.has(i) && of(t) {
-			v.Target, v.Reason, v.about = t, Act, i
+		if t := &m.policy.Thresholds[i]; v.withNewSample.has(i) && of(t) {
+			v.Target, v.Reason, v.reasonIndex = t, Act, i
 			v.Garbage = t.Signal.In(m.policy.Layout).Reclaim
 			return true
 		}
@@ -35,14 +35,14 @@ func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
 }
 
 // FirstHard makes the first ready hard threshold the target, and reports whether there is one.
-func (m *Machine) FirstHard(v *Verdict) bool { return m.act(v, 0, (*Threshold).Hard) }
+func (m *Machine) FirstHard(v *Verdict) bool { return m.aimAt(v, 0, (*Threshold).Hard) }
 
 // NextHard makes the next ready hard threshold after the target the new target, and reports
 // whether there is one. It is for targets that are blocked.
-func (m *Machine) NextHard(v *Verdict) bool { return m.act(v, v.about+1, (*Threshold).Hard) }
+func (m *Machine) NextHard(v *Verdict) bool { return m.aimAt(v, v.reasonIndex+1, (*Threshold).Hard) }
 
 // MetSince returns when the verdict's target was first observed to be met.
-func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.about] }
+func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.reasonIndex] }
 
 func (m *Machine) newer(sig signals.Signal, s *signals.Snapshot) bool {
 	last, now := m.sample[sig], s.Node[sig].Time

@@ -74,13 +74,13 @@ func (t Threshold) identity() string {
 	return t.String() + " reclaim " + t.MinReclaim.String()
 }
 
-// met reports whether the observation is strictly less than the value.
-func (t *Threshold) met(o *signals.Observation) bool {
+// crossed reports whether the observation is strictly less than the value.
+func (t *Threshold) crossed(o *signals.Observation) bool {
 	return o.Available < t.Value.Of(o.Capacity).Value
 }
 
-// metWithReclaim reports whether the observation is less than the value plus minimum reclaim.
-func (t *Threshold) metWithReclaim(o *signals.Observation) bool {
+// belowReclaim reports whether the observation is less than the value plus minimum reclaim.
+func (t *Threshold) belowReclaim(o *signals.Observation) bool {
 	line := t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
 	return o.Available < line
 }

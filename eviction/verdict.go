@@ -9,20 +9,20 @@ import (
 
 // Verdict is the result of evaluating one check.
 type Verdict struct {
-	Met        signals.Set // thresholds met with their grace passed
-	Unknown    signals.Set // configured signals without an observation
-	Imminent   signals.Set // signals that an early check acts for; Target may be of another one
-	Conditions signals.ConditionSet
+	GracePassed signals.Set // thresholds met with their grace passed
+	Unknown     signals.Set // configured signals without an observation
+	Imminent    signals.Set // signals that an early check acts for; Target may be of another one
+	Conditions  signals.ConditionSet
 	// CheckLimits requests a check of local-storage limits, before Target.
-	CheckLimits bool
+	CheckStorageLimits bool
 	// Target is the threshold to act for; nil: wait.
 	Target  *Threshold
 	Garbage []signals.Garbage // to collect before a pod is evicted
 	Reason  Reason
 
-	past  thresholdSet // all thresholds met with their grace passed
-	ready thresholdSet // those of them with a new sample
-	about int          // the threshold of Reason
+	pastGrace     thresholdSet // all thresholds met with their grace passed
+	withNewSample thresholdSet // those of them with a new sample
+	reasonIndex   int          // the threshold of Reason
 }
 
 // Reason is the reason of a verdict.
@@ -46,15 +46,15 @@ func (r Reason) String() string {
 
 // Explain returns the reason as a sentence with its figures.
 func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
-	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(m.policy.Thresholds) {
+	if v.Reason == NothingMet || v.Reason == Ignored || v.reasonIndex >= len(m.policy.Thresholds) {
 		return v.Reason.String()
 	}
-	t := &m.policy.Thresholds[v.about]
+	t := &m.policy.Thresholds[v.reasonIndex]
 	o := &s.Node[t.Signal]
 	text := fmt.Sprintf("%s: %s, available %s", t, v.Reason, signals.Format(o.Available, t.Signal.Definition().Unit))
 	switch v.Reason {
 	case Grace:
-		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
+		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.reasonIndex]), t.Grace)
 	case NotImminent, Unconfirmed:
 		if lasts, falling := s.Rates[t.Signal].TimeToExhaustion(o.Headroom()); falling {
 			text += fmt.Sprintf(", exhausted in %s at the present rate", lasts.Round(time.Millisecond))
@@ -67,8 +67,8 @@ func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 
 // About returns the threshold of the verdict's reason, or nil if nothing is met.
 func (v *Verdict) About(p *Policy) *Threshold {
-	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(p.Thresholds) {
+	if v.Reason == NothingMet || v.Reason == Ignored || v.reasonIndex >= len(p.Thresholds) {
 		return nil
 	}
-	return &p.Thresholds[v.about]
+	return &p.Thresholds[v.reasonIndex]
 }

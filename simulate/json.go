@@ -54,13 +54,13 @@ func lineOf(step *Step, o *agent.Outcome) Line {
 	line := Line{
 		At:         seconds(step.At),
 		Conditions: o.Verdict.Conditions.Names(),
-		Met:        o.Verdict.Met.Names(),
+		Met:        o.Verdict.GracePassed.Names(),
 		Unknown:    o.Verdict.Unknown.Names(),
 		Reclaimed:  []string{},
 		Ranking:    []string{},
 		Failed:     []FailedLine{},
 	}
-	if o.Verdict.Target != nil && !o.EndedByLimit {
+	if o.Verdict.Target != nil && !o.EndedByStorageLimit {
 		line.Signal = o.Verdict.Target.Signal.String()
 	}
 	for _, r := range o.Collected {

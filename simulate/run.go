@@ -134,7 +134,7 @@ func (w *env) Stored() []signals.Candidate { return w.Measure(context.Background
 
 // check makes the step's check and executes its plans by the step's data.
 func (w *env) check(c *agent.Checker) *agent.Outcome {
-	ctx, underway := context.Background(), &agent.Underway{}
+	ctx, underway := context.Background(), &agent.Constraints{}
 	outcome := c.Begin(w.snapshot())
 	for plan := c.Next(ctx, underway); plan.Action != agent.Wait; plan = c.Next(ctx, underway) {
 		c.Apply(plan, w.execute(plan))
@@ -143,7 +143,7 @@ func (w *env) check(c *agent.Checker) *agent.Outcome {
 	return outcome
 }
 
-func (w *env) execute(p agent.Plan) (r agent.Result) {
+func (w *env) execute(p agent.Plan) (r agent.PlanResult) {
 	switch p.Action {
 	case agent.CollectGarbage:
 		w.reclaimed = len(p.Verdict.Garbage) > 0

@@ -339,7 +339,7 @@ func TestNoInodeLimit_MeetsNoThreshold(t *testing.T) {
 		t.Fatalf("without free inodes: %+v", v)
 	}
 	v := evaluate(noon.Add(2*time.Minute), NoInodeLimit, NoInodeLimit)
-	if v.Target != nil || v.Met != 0 || v.Unknown != 0 || v.Conditions.Has(signals.DiskPressure) {
+	if v.Target != nil || v.GracePassed != 0 || v.Unknown != 0 || v.Conditions.Has(signals.DiskPressure) {
 		t.Errorf("without an inode limit: %+v", v)
 	}
 }

@@ -73,7 +73,7 @@ func logWords(file *ast.File) (words []string) {
 // TestGuarantees_UseTheConstants compares the documented figures for sizing thresholds with
 // the constants.
 func TestGuarantees_UseTheConstants(t *testing.T) {
-	check, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
+	check, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.ReactionTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	interval := []string{
 		"no sooner than " + millis(check) + " (" + millis(calm) + " while memory does not fall)",

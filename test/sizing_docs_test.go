@@ -19,7 +19,7 @@ func TestSizing_UsesTheConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check, kill := eviction.MinInterval, eviction.KillTime
+	check, kill := eviction.MinInterval, eviction.ReactionTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	figures := []string{
 		"within " + millis(kill) + " of the check that decides it. Near the threshold, checks come every " + millis(check) + " while memory falls",

@@ -134,7 +134,7 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesDropped: a.lines.Lost})
+		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, LinesDropped: a.lines.Lost})
 	a.node.metrics = a.metrics
 	a.notifier = a.openNotifier()
 	a.state = openState(a.config, a.log)

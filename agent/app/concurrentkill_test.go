@@ -56,7 +56,7 @@ type timedVictim struct {
 	c *manyProcesses
 }
 
-func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.EvictionResult, error) {
 	first := v.c.begun.IsZero()
 	if first {
 		v.c.begun = time.Now()

@@ -161,7 +161,7 @@ func (r *reporter) Report(d *agent.Decision) {
 		if !d.ProcessesRemain {
 			r.metrics.DecisionToExit(time.Duration(*d.ExitTime * float64(time.Millisecond)))
 		}
-	case d.Decision == agent.Terminated && len(d.Failed) == 0:
+	case d.Decision == agent.SoftEnded && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
 		r.release(d.Signal, d.UID)
 	case d.LimitedBy != "":

@@ -45,8 +45,8 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 		{"hard", true, nil, 1},
 		{"soft, requested", false, nil, 0},
 		{"soft, withdrawn", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
-		{"soft, failed", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.PodReason{{}}}, 0},
-		{"soft, ended", false, &agent.Decision{Decision: agent.Terminated}, 1},
+		{"soft, failed", false, &agent.Decision{Decision: agent.SoftEnded, Failed: []agent.PodReason{{}}}, 0},
+		{"soft, ended", false, &agent.Decision{Decision: agent.SoftEnded}, 1},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

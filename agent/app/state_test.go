@@ -58,7 +58,7 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 	log, at := book.Logger(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for what, pair := range map[string][2]any{
 		"decisions": {loadSection[eviction.Saved](s, decisionsSection, "lost", log), eviction.Saved{
-			Thresholds: []eviction.SavedThreshold{{Threshold: "memory.available<500Mi for 1m30s", FirstObserved: at, Acted: true}},
+			Thresholds: []eviction.SavedThreshold{{Threshold: "memory.available<500Mi for 1m30s", FirstObserved: at, ReclaimApplies: true}},
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: at.Add(time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: at}},
 		}},

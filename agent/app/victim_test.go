@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // endedPod returns a node with one pod that runs its sandbox only, after how ended its
 // container.
-func endedPod(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
+func endedPod(t *testing.T, how func(*victim) (agent.EvictionResult, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
@@ -84,12 +84,12 @@ func (podList) fault() error { return nil }
 // A pod that runs its sandbox only is not evicted for memory, regardless of the cause of its
 // end. It may use as much disk as before.
 func TestVictim_RejectsEndedPod(t *testing.T) {
-	n, _, _, e := endedPod(t, func(v *victim) (agent.Killed, error) {
+	n, _, _, e := endedPod(t, func(v *victim) (agent.EvictionResult, error) {
 		r, err := v.Kill(t.Context())
-		return agent.Killed{Processes: r.Signalled}, err
+		return agent.EvictionResult{Processes: r.Signalled}, err
 	})
 	for cause, refused := range map[string]bool{signals.MemoryAvailable.String(): true, signals.PIDAvailable.String(): true,
-		signals.NodefsAvailable.String(): false, eviction.PodLimit: false} {
+		signals.NodefsAvailable.String(): false, eviction.PodStorageLimit: false} {
 		e.Cause = cause
 		if _, err := n.Victim(e); (err != nil) != refused || refused && !strings.Contains(err.Error(), "would free nothing") {
 			t.Errorf("%s: %v", cause, err)
@@ -103,14 +103,14 @@ func TestVictim_RejectsEndedPod(t *testing.T) {
 // The API server may report an eviction after the next check. Until then the pod is not
 // evicted again for any reason, unless it runs again.
 func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
-	for name, how := range map[string]func(*victim) (agent.Killed, error){
-		"hard": func(v *victim) (agent.Killed, error) {
+	for name, how := range map[string]func(*victim) (agent.EvictionResult, error){
+		"hard": func(v *victim) (agent.EvictionResult, error) {
 			return v.Immediate(t.Context(), t.Context(), t.Context(), time.Minute)
 		},
-		"soft": func(v *victim) (agent.Killed, error) {
+		"soft": func(v *victim) (agent.EvictionResult, error) {
 			return v.Graceful(t.Context(), time.Minute, agent.Changes{})
 		},
-		"escalated": func(v *victim) (agent.Killed, error) { return v.Finish(t.Context()) },
+		"escalated": func(v *victim) (agent.EvictionResult, error) { return v.Finish(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, box, pod, _ := endedPod(t, how)

@@ -25,20 +25,20 @@ const Recovered = "recovered"
 // Eviction is one pod in eviction: its cause, its state, and the expected effect. It is owned by
 // one goroutine.
 type Eviction struct {
-	Of     *eviction.Eviction
-	Signal signals.Signal // the signal to relieve; unused above a local-storage limit
-	Limit  bool           // for a local-storage limit: there is no signal to wait for
-	Before signals.Amount // at the decision
-	Since  time.Time      // time of the decision
+	Decided           *eviction.Eviction
+	Signal            signals.Signal // the signal to relieve; unused above a local-storage limit
+	AboveStorageLimit bool           // for a local-storage limit: there is no signal to wait for
+	AvailableBefore   signals.Amount // at the decision
+	DecidedAt         time.Time      // time of the decision
 
-	state    State
-	verdict  eviction.Verdict // the cause of the eviction
-	expected signals.Amount   // measured usage of the pod
-	gone     time.Time        // when its processes were found to have exited
-	deadline time.Time        // zero: no bound
-	unmount  time.Duration    // wait for unmounting, if longer than UnmountTimeout
-	rest     <-chan struct{}  // closed when the remaining processes are gone; nil: nothing reports it
-	finish   finish
+	state       State
+	verdict     eviction.Verdict // the cause of the eviction
+	expected    signals.Amount   // measured usage of the pod
+	exitedAt    time.Time        // when its processes were found to have exited
+	deadline    time.Time        // zero: no bound
+	unmountWait time.Duration    // wait for unmounting, if longer than UnmountTimeout
+	rest        <-chan struct{}  // closed when the remaining processes are gone; nil: nothing reports it
+	finish      finish
 }
 
 // finish is a SIGKILL sent by the loop itself.
@@ -49,7 +49,7 @@ type finish struct {
 
 // New returns an eviction decided at the given time.
 func New(e *eviction.Eviction, now time.Time) *Eviction {
-	return &Eviction{Of: e, Since: now, gone: now, deadline: now.Add(FreeTimeout)}
+	return &Eviction{Decided: e, DecidedAt: now, exitedAt: now, deadline: now.Add(FreeTimeout)}
 }
 
 // State returns the present state.
@@ -58,12 +58,12 @@ func (e *Eviction) State() State { return e.state }
 // Expect sets the effect to wait for: the threshold of the verdict, the amount available before,
 // and the measured usage of the pod.
 func (e *Eviction) Expect(v *eviction.Verdict, before, used signals.Amount) {
-	e.verdict, e.Signal, e.Before, e.expected = *v, v.Target.Signal, before, used
+	e.verdict, e.Signal, e.AvailableBefore, e.expected = *v, v.Target.Signal, before, used
 }
 
-// ExpectLimit sets that there is no signal to wait for: the pod was above its own local-storage
+// ExpectNoSignal sets that there is no signal to wait for: the pod was above its own local-storage
 // limit.
-func (e *Eviction) ExpectLimit(v *eviction.Verdict) { e.verdict, e.Limit = *v, true }
+func (e *Eviction) ExpectNoSignal(v *eviction.Verdict) { e.verdict, e.AboveStorageLimit = *v, true }
 
 // Skip marks an eviction that a disarmed agent did not carry out.
 func (e *Eviction) Skip() { e.move(Skip) }
@@ -88,48 +88,48 @@ func (e *Eviction) Escalate(now time.Time) bool {
 	return true
 }
 
-// Finished records a SIGKILL sent by the loop itself, or its failure.
-func (e *Eviction) Finished(now time.Time, failed bool) {
+// NoteFinish records a SIGKILL sent by the loop itself, or its failure.
+func (e *Eviction) NoteFinish(now time.Time, failed bool) {
 	e.move(Finish)
 	e.finish = finish{now, failed}
 }
 
-// Exits records the result of a kill: whether processes remain, and the channel that reports
+// NoteKill records the result of a kill: whether processes remain, and the channel that reports
 // their end, if any.
-func (e *Eviction) Exits(now time.Time, remain bool, rest <-chan struct{}) {
+func (e *Eviction) NoteKill(now time.Time, remain bool, rest <-chan struct{}) {
 	if remain {
 		e.move(Remain)
 		e.rest = rest
 		return
 	}
 	e.move(Exit)
-	e.gone = now
+	e.exitedAt = now
 }
 
 // AwaitUnmount extends the wait for memory of a pod without processes.
-func (e *Eviction) AwaitUnmount(d time.Duration) { e.unmount = d }
+func (e *Eviction) AwaitUnmount(d time.Duration) { e.unmountWait = d }
 
 // Replace continues a soft eviction as a part of a hard one of the same pod. Only one of the two
 // is counted, and the wait for the pod's memory goes on.
 func (e *Eviction) Replace(by *Eviction, now time.Time) {
-	e.Exits(by.gone, by.state == Exiting, by.rest)
-	e.gone, e.deadline = by.gone, now.Add(FreeTimeout)
+	e.NoteKill(by.exitedAt, by.state == Exiting, by.rest)
+	e.exitedAt, e.deadline = by.exitedAt, now.Add(FreeTimeout)
 }
 
-// EndSoft records that the result of a soft eviction is known. A deadline is kept.
-func (e *Eviction) EndSoft(now time.Time, remain bool) {
+// NoteSoftResult records that the result of a soft eviction is known. A deadline is kept.
+func (e *Eviction) NoteSoftResult(now time.Time, remain bool) {
 	if e.deadline.IsZero() {
 		e.deadline = now.Add(FreeTimeout)
 	}
-	e.Exits(now, remain, nil)
-	e.gone = now
+	e.NoteKill(now, remain, nil)
+	e.exitedAt = now
 }
 
-// Update records the exit of the remaining processes, once it was reported.
-func (e *Eviction) Update(now time.Time) {
+// PollExit records the exit of the remaining processes, once it was reported.
+func (e *Eviction) PollExit(now time.Time) {
 	select {
 	case <-e.rest:
-		e.Exits(now, false, nil)
+		e.NoteKill(now, false, nil)
 		e.rest = nil
 	default:
 	}
@@ -140,7 +140,7 @@ func (e *Eviction) Deadline() time.Time { return e.deadline }
 
 // Reason explains why no other pod is chosen meanwhile.
 func (e *Eviction) Reason() string {
-	return "memory or disk space of " + e.Of.Pod.Key() + " is still being freed"
+	return "memory or disk space of " + e.Decided.Pod.Key() + " is still being freed"
 }
 
 // Holds reports whether the eviction blocks action for a threshold: one of the same condition,
@@ -150,53 +150,53 @@ func (e *Eviction) Reason() string {
 func (e *Eviction) Holds(t *eviction.Threshold) bool {
 	switch {
 	case t == nil:
-		return e.Limit || e.OfDisk() && !e.state.Soft()
-	case e.Limit:
+		return e.AboveStorageLimit || e.OfDisk() && !e.state.Soft()
+	case e.AboveStorageLimit:
 		return t.Signal.Definition().Condition == signals.DiskPressure
 	}
-	return t.Signal.Definition().Condition == e.Signal.Definition().Condition || !e.Of.Hard && !t.Hard()
+	return t.Signal.Definition().Condition == e.Signal.Definition().Condition || !e.Decided.Hard && !t.Hard()
 }
 
 // OfDisk reports whether the eviction frees disk space. Space is freed when layers, logs and
 // volumes are removed, well after the processes have exited.
 func (e *Eviction) OfDisk() bool {
-	return !e.Limit && e.Signal.Definition().Condition == signals.DiskPressure
+	return !e.AboveStorageLimit && e.Signal.Definition().Condition == signals.DiskPressure
 }
 
 // Hangs reports whether an escalated soft eviction takes longer than a kill, because of the API
 // server or of busy processors. A check with imminent exhaustion does not wait for it.
 func (e *Eviction) Hangs(now time.Time) bool {
-	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.deadline.Add(-EscalationTimeout)) >= eviction.KillTime
+	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.deadline.Add(-EscalationTimeout)) >= eviction.ReactionTime
 }
 
-// ToFinish reports whether the loop has yet to send SIGKILL itself.
-func (e *Eviction) ToFinish() bool { return e.finish.at.IsZero() }
+// FinishDue reports whether the loop has yet to send SIGKILL itself.
+func (e *Eviction) FinishDue() bool { return e.finish.at.IsZero() }
 
-// Finishes reports whether to wait for the effect of the loop's SIGKILL, until a rate can be
+// AwaitsFinish reports whether to wait for the effect of the loop's SIGKILL, until a rate can be
 // measured again.
-func (e *Eviction) Finishes(now time.Time) bool {
+func (e *Eviction) AwaitsFinish(now time.Time) bool {
 	if e.finish.at.Equal(now) {
 		return !e.finish.failed
 	}
-	return now.Sub(e.finish.at) < eviction.KillTime
+	return now.Sub(e.finish.at) < eviction.ReactionTime
 }
 
 // Unmounting reports whether memory may still be freed after the exit of the processes. It is
 // called for evictions without remaining processes.
 func (e *Eviction) Unmounting(now time.Time) bool {
-	return !e.Limit && e.Signal.OfMemory() && e.expected > 0 && now.Sub(e.gone) < max(e.unmount, UnmountTimeout)
+	return !e.AboveStorageLimit && e.Signal.OfMemory() && e.expected > 0 && now.Sub(e.exitedAt) < max(e.unmountWait, UnmountTimeout)
 }
 
-// Over returns why the wait has ended, and an empty string if it has not. Memory that would be
+// EndReason returns why the wait has ended, and an empty string if it has not. Memory that would be
 // exhausted within the horizon ends it early.
-func (e *Eviction) Over(m *eviction.Machine, s *signals.Snapshot, horizon time.Duration) string {
+func (e *Eviction) EndReason(m *eviction.Machine, s *signals.Snapshot, horizon time.Duration) string {
 	o, late := &s.Node[e.Signal], !e.deadline.IsZero() && !s.At.Before(e.deadline)
 	switch {
 	case e.state.Soft() && !late:
 		return ""
 	case e.state.Soft():
 		return "not ended in time"
-	case !e.Limit && !m.StillMet(&e.verdict, &s.Node):
+	case !e.AboveStorageLimit && !m.StillMet(&e.verdict, &s.Node):
 		return Recovered
 	case e.state == DryRun && !late:
 		return ""
@@ -206,7 +206,7 @@ func (e *Eviction) Over(m *eviction.Machine, s *signals.Snapshot, horizon time.D
 		return "ended"
 	case late:
 		return "not freed in time"
-	case e.expected > 0 && o.Known && o.Available-e.Before >= e.expected/2:
+	case e.expected > 0 && o.Known && o.Available-e.AvailableBefore >= e.expected/2:
 		return "freed"
 	case e.pressed(s, horizon):
 		return "no time left to wait"
@@ -224,7 +224,7 @@ func (e *Eviction) Unneeded(m *eviction.Machine, s *signals.Snapshot) bool {
 // or, once no process holds it, is exhausted. This applies to the memory of the node and to
 // allocatable memory alike, whichever of them the eviction frees.
 func (e *Eviction) pressed(s *signals.Snapshot, horizon time.Duration) bool {
-	if s.At.Sub(e.gone) < eviction.KillTime {
+	if s.At.Sub(e.exitedAt) < eviction.ReactionTime {
 		return false
 	}
 	for sig := range signals.All {

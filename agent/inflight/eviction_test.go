@@ -33,7 +33,7 @@ func TestPressed_EitherMemory(t *testing.T) {
 		"allocatable memory falls":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, falling, true, time.Second},
 		"node memory falls":            {signals.AllocatableMemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
 		"allocatable memory exhausted": {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Rate{}, true, time.Second},
-		"kill still in time":           {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.KillTime - 1},
+		"kill still in time":           {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.ReactionTime - 1},
 		"memory, eviction for a disk":  {signals.NodefsAvailable, signals.MemoryAvailable, 0, falling, false, time.Second},
 		"disk, eviction for memory":    {signals.MemoryAvailable, signals.NodefsAvailable, 0, falling, false, time.Second},
 	} {
@@ -42,7 +42,7 @@ func TestPressed_EitherMemory(t *testing.T) {
 			s.Node[sig] = calm
 		}
 		s.Node[tc.see], s.Rates[tc.see] = signals.Observed(tc.left, gib, at), tc.fell
-		e := Eviction{Signal: tc.of, gone: at.Add(-tc.since)}
+		e := Eviction{Signal: tc.of, exitedAt: at.Add(-tc.since)}
 		if got := e.pressed(&s, horizon); got != tc.ends {
 			t.Errorf("%s: got %v, want %v", about, got, tc.ends)
 		}
@@ -57,15 +57,15 @@ func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 	}{
 		"memory":                     {Eviction{Signal: signals.MemoryAvailable, expected: 1}, true},
 		"memory of pods":             {Eviction{Signal: signals.AllocatableMemoryAvailable, expected: 1}, true},
-		"memory after the timeout":   {Eviction{Signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-UnmountTimeout)}, false},
-		"memory, with a longer wait": {Eviction{Signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-UnmountTimeout), unmount: FreeTimeout}, true},
+		"memory after the timeout":   {Eviction{Signal: signals.MemoryAvailable, expected: 1, exitedAt: at.Add(-UnmountTimeout)}, false},
+		"memory, with a longer wait": {Eviction{Signal: signals.MemoryAvailable, expected: 1, exitedAt: at.Add(-UnmountTimeout), unmountWait: FreeTimeout}, true},
 		"unmeasured memory":          {Eviction{Signal: signals.MemoryAvailable}, false},
 		"PIDs":                       {Eviction{Signal: signals.PIDAvailable, expected: 1}, false},
 		"disk":                       {Eviction{Signal: signals.NodefsAvailable, expected: 1}, false},
-		"storage limit":              {Eviction{Limit: true, expected: 1}, false},
+		"storage limit":              {Eviction{AboveStorageLimit: true, expected: 1}, false},
 	} {
-		if tc.e.gone.IsZero() {
-			tc.e.gone = at.Add(time.Millisecond - UnmountTimeout)
+		if tc.e.exitedAt.IsZero() {
+			tc.e.exitedAt = at.Add(time.Millisecond - UnmountTimeout)
 		}
 		if got := tc.e.Unmounting(at); got != tc.want {
 			t.Errorf("%s: got %v, want %v", about, got, tc.want)
@@ -77,12 +77,12 @@ func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 func TestUpdate_ExitsWhenTheRestIsGone(t *testing.T) {
 	rest, begun := make(chan struct{}), time.Now()
 	e := New(&eviction.Eviction{Hard: true}, begun)
-	e.Exits(begun, true, rest)
-	if e.Update(begun.Add(time.Second)); e.State() != Exiting || e.gone != begun {
+	e.NoteKill(begun, true, rest)
+	if e.PollExit(begun.Add(time.Second)); e.State() != Exiting || e.exitedAt != begun {
 		t.Errorf("%+v, want exiting: processes remain", e)
 	}
 	close(rest)
-	if e.Update(begun.Add(2 * time.Second)); e.State() != Freeing || e.gone != begun.Add(2*time.Second) {
+	if e.PollExit(begun.Add(2 * time.Second)); e.State() != Freeing || e.exitedAt != begun.Add(2*time.Second) {
 		t.Errorf("%+v, want freeing: all processes exited", e)
 	}
 }
@@ -119,14 +119,14 @@ func TestEviction_Escalated(t *testing.T) {
 	if !e.Escalate(at) || e.Escalate(at) || e.Deadline() != at.Add(EscalationTimeout) {
 		t.Fatalf("%+v, want exactly one escalation", e)
 	}
-	if e.Hangs(at) || !e.Hangs(at.Add(eviction.KillTime)) || !e.ToFinish() {
+	if e.Hangs(at) || !e.Hangs(at.Add(eviction.ReactionTime)) || !e.FinishDue() {
 		t.Errorf("%+v, want hanging after the time of a kill", e)
 	}
-	at = at.Add(eviction.KillTime)
-	if e.Finished(at, false); e.ToFinish() || !e.Finishes(at) || e.Finishes(at.Add(eviction.KillTime)) {
+	at = at.Add(eviction.ReactionTime)
+	if e.NoteFinish(at, false); e.FinishDue() || !e.AwaitsFinish(at) || e.AwaitsFinish(at.Add(eviction.ReactionTime)) {
 		t.Errorf("%+v, want a wait for the time of a kill", e)
 	}
-	if e.EndSoft(at, true); e.State() != Exiting {
+	if e.NoteSoftResult(at, true); e.State() != Exiting {
 		t.Errorf("%+v, want exiting: processes remain", e)
 	}
 }
@@ -135,7 +135,7 @@ func TestEviction_Escalated(t *testing.T) {
 func TestSet_Places(t *testing.T) {
 	var set Set
 	for cause, want := range map[string]int{
-		"memory.available": int(signals.MemoryPressure), "nodefs.inodesFree": int(signals.DiskPressure), "pid.available": int(signals.PIDPressure), eviction.PodLimit: int(signals.DiskPressure),
+		"memory.available": int(signals.MemoryPressure), "nodefs.inodesFree": int(signals.DiskPressure), "pid.available": int(signals.PIDPressure), eviction.PodStorageLimit: int(signals.DiskPressure),
 	} {
 		set = Set{}
 		e := New(&eviction.Eviction{Hard: true, Cause: cause}, time.Time{})
@@ -147,7 +147,7 @@ func TestSet_Places(t *testing.T) {
 		}
 	}
 	e := New(&eviction.Eviction{Cause: "memory.available"}, time.Time{})
-	e.Exits(time.Time{}, true, nil)
+	e.NoteKill(time.Time{}, true, nil)
 	if set.Add(e); set[Soft] != e || !set.Exiting() {
 		t.Errorf("%+v", set)
 	}

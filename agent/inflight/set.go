@@ -26,7 +26,7 @@ func place(e *eviction.Eviction) int {
 
 // Add stores an eviction at its index, which must be free. The eviction at an index blocks all
 // thresholds that could replace it.
-func (set *Set) Add(e *Eviction) { set[place(e.Of)] = e }
+func (set *Set) Add(e *Eviction) { set[place(e.Decided)] = e }
 
 // Remove removes an eviction, if it is in the set.
 func (set *Set) Remove(e *Eviction) {

@@ -84,7 +84,7 @@ func (s *env) budgetRefuses() {
 		s.t.Errorf("it has %d s to end", *got.DeletionGracePeriodSeconds)
 	}
 	s.must(greedy.Remove(s.t.Context())) // as a kubelet would
-	if d := s.await(a, agent.Terminated, agent.Withdrawn); d.Decision != agent.Terminated || len(d.Failed) > 0 {
+	if d := s.await(a, agent.SoftEnded, agent.Withdrawn); d.Decision != agent.SoftEnded || len(d.Failed) > 0 {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.await(a, agent.ReclaimDone)
@@ -107,7 +107,7 @@ func (s *env) hardCrossing() {
 	if d := s.await(a, agent.Escalated, agent.Evicted, agent.Failed); d.Decision != agent.Escalated || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
-	if d := s.await(a, agent.Terminated); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusReported {
+	if d := s.await(a, agent.SoftEnded); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusReported {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
@@ -130,7 +130,7 @@ func (s *env) markWithdrawn() {
 		s.t.Errorf("marked with %+v", r)
 	}
 	s.must(greedy.Do(s.t.Context(), "release"))
-	if d := s.await(a, agent.Withdrawn, agent.Terminated); d.Decision != agent.Withdrawn || d.UID != begun.UID || len(d.Failed) > 0 {
+	if d := s.await(a, agent.Withdrawn, agent.SoftEnded); d.Decision != agent.Withdrawn || d.UID != begun.UID || len(d.Failed) > 0 {
 		s.t.Errorf("decision: %+v", d)
 	}
 	if _, is := marked(); is {

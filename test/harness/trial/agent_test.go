@@ -36,7 +36,7 @@ func TestSoftEvict_LetsPodTerminate(t *testing.T) {
 	if d := await(t, a, agent.SoftEvicting, agent.Evicted); d.Decision != agent.SoftEvicting || *d.Grace != 10 {
 		t.Errorf("decision %+v, want a soft eviction with a grace period of 10 s", d)
 	}
-	if d := await(t, a, agent.Terminated); len(d.Failed) > 0 || d.ProcessesRemain {
+	if d := await(t, a, agent.SoftEnded); len(d.Failed) > 0 || d.ProcessesRemain {
 		t.Errorf("end of the soft eviction: %+v", d)
 	}
 	<-h.Process.Done()
@@ -64,7 +64,7 @@ func TestSoftEvict_EscalatesAtHardThreshold(t *testing.T) {
 	if d := await(t, a, agent.Escalated, agent.Evicted); d.Decision != agent.Escalated || d.Pod != "default/stubborn" {
 		t.Errorf("decision: %+v", d)
 	}
-	await(t, a, agent.Terminated)
+	await(t, a, agent.SoftEnded)
 	<-stubborn.Process.Done()
 	await(t, a, agent.ReclaimDone)
 	quiet(t, n, a, other)

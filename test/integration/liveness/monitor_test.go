@@ -112,7 +112,7 @@ func (m *monitor) soft(d *agent.Decision) {
 			m.fault("%s was requested again %s after its withdrawal", d.Pod, d.Time.Sub(at))
 		}
 		m.requested = d
-	case agent.Withdrawn, agent.Terminated:
+	case agent.Withdrawn, agent.SoftEnded:
 		if m.requested != nil && m.requested.UID == d.UID {
 			m.requested = nil
 		}

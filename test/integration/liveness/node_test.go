@@ -202,23 +202,23 @@ type victim struct {
 	eviction *eviction.Eviction
 }
 
-func killed(r evict.Result, err error) (agent.Killed, error) {
-	k := agent.Killed{Processes: r.Signalled, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp, ProcessesRemain: r.ProcessesRemain}
+func killed(r evict.Result, err error) (agent.EvictionResult, error) {
+	k := agent.EvictionResult{Processes: r.Signalled, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp, ProcessesRemain: r.ProcessesRemain}
 	if r.Reported {
 		k.Status = agent.StatusReported
 	}
 	return k, err
 }
 
-func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+func (v *victim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.EvictionResult, error) {
 	return killed(v.pod.node.ladder.Immediate(ctx, reporting, waiting, wait, v.eviction, v))
 }
 
-func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
+func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.EvictionResult, error) {
 	return killed(v.pod.node.ladder.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
 }
 
-func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
+func (v *victim) Finish(ctx context.Context) (agent.EvictionResult, error) {
 	e, err := v.Kill(ctx)
 	return killed(evict.Result{Ended: e}, err)
 }

@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryWatcher checks memory while the loop's thread is busy with a kill. It is a prepared
+// monitorThread runs a [killMonitor] while the loop's thread is busy with a kill. It is a prepared
 // thread that waits in system calls only and has priority over the loop's. Starting a goroutine,
 // or waking one that waits for a channel, takes a thread of the Go runtime without real-time
 // class. Beside 16,000 exiting processes that took 0.6 s.
-type memoryWatcher struct {
+type monitorThread struct {
 	begin, end, done event
 	check            func(now time.Time) // set before begin; nil ends the thread
 }
 
-// newMemoryWatcher starts a watcher on its own thread, with priority over the given one.
-// [memoryWatcher.Close] ends it.
-func newMemoryWatcher(thread *Thread) (*memoryWatcher, error) {
-	l := &memoryWatcher{}
+// newMonitorThread starts a thread with priority over the given one. [monitorThread.Close] ends it.
+func newMonitorThread(thread *Thread) (*monitorThread, error) {
+	l := &monitorThread{}
 	var errs [3]error
 	for i, b := range []*event{&l.begin, &l.end, &l.done} {
 		*b, errs[i] = newEvent()
@@ -32,7 +31,7 @@ func newMemoryWatcher(thread *Thread) (*memoryWatcher, error) {
 	return l, nil
 }
 
-func (l *memoryWatcher) run(thread *Thread) {
+func (l *monitorThread) run(thread *Thread) {
 	thread.Hurry()
 	defer thread.Rest()
 	for l.begin.wait(-1); l.check != nil; l.begin.wait(-1) {
@@ -45,8 +44,8 @@ func (l *memoryWatcher) run(thread *Thread) {
 }
 
 // during calls f, and check every [attendPace] until f has returned. The two run concurrently and
-// must share no unprotected data. Without a watcher a goroutine calls check.
-func (l *memoryWatcher) during(f func(), check func(now time.Time)) {
+// must share no unprotected data. Without a thread a goroutine calls check.
+func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	if l == nil {
 		runBeside(f, check)
 		return
@@ -80,7 +79,7 @@ func runBeside(f func(), check func(now time.Time)) {
 }
 
 // Close ends the thread.
-func (l *memoryWatcher) Close() {
+func (l *monitorThread) Close() {
 	if l == nil {
 		return
 	}
@@ -90,7 +89,7 @@ func (l *memoryWatcher) Close() {
 	l.closeEvents()
 }
 
-func (l *memoryWatcher) closeEvents() {
+func (l *monitorThread) closeEvents() {
 	for _, b := range []event{l.begin, l.end, l.done} {
 		_ = unix.Close(int(b))
 	}

@@ -10,7 +10,7 @@ func TestMemoryWatcher_ChecksUntilWorkIsDone(t *testing.T) {
 	granted, _ := TakeThread() // without permission it is tested as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
-			l, err := newMemoryWatcher(thread)
+			l, err := newMonitorThread(thread)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -24,7 +24,7 @@ func TestMemoryWatcher_ChecksUntilWorkIsDone(t *testing.T) {
 }
 
 // tryMemoryWatcher runs work that ends with the third check, and fails on any check after it.
-func tryMemoryWatcher(t *testing.T, l *memoryWatcher) {
+func tryMemoryWatcher(t *testing.T, l *monitorThread) {
 	t.Helper()
 	checks, third := 0, make(chan struct{})
 	before := time.Now()

@@ -10,8 +10,8 @@ import (
 // Bounds of the wait for deleted pods. Neither one pod with a long grace period nor several in
 // sequence keep a hard threshold from being acted for.
 const (
-	maxPending = 30 * time.Second // since the deletion of a pod was observed
-	maxWait    = 20 * time.Second // since the threshold was observed to be met
+	maxDeletionWait = 30 * time.Second // since the deletion of a pod was observed
+	maxMetWait      = 20 * time.Second // since the threshold was observed to be met
 )
 
 // deletedBlock is why deleted pods block the action for a threshold.
@@ -42,33 +42,33 @@ func (d *deletions) note(pods []signals.Candidate, now time.Time) {
 	}
 }
 
-// counts returns until when a deleted pod counts towards the missing amount of a threshold that
+// countsUntil returns until when a deleted pod counts towards the missing amount of a threshold that
 // has been met since the given time.
-func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
+func (d *deletions) countsUntil(pod *signals.Pod, met time.Time) (until time.Time) {
 	since := d.since[pod.UID]
-	until = since.Add(min(maxPending, max(pod.EndsBy.Sub(since), 0)))
-	if end := met.Add(maxWait); end.Before(until) {
+	until = since.Add(min(maxDeletionWait, max(pod.EndsBy.Sub(since), 0)))
+	if end := met.Add(maxMetWait); end.Before(until) {
 		return end
 	}
 	return until
 }
 
-// pending returns how deleted pods affect a threshold. The memory they hold is about to be freed,
-// so that no other pod is evicted for it. As long as counted pods hold the missing amount, the
-// check waits for them, even if others are overdue. Otherwise, or without time to wait, the one
-// with the largest usage is ended at once.
-func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, reason string) {
+// awaitDeleted returns the reason to wait for deleted pods, or the one of them to evict first, or
+// neither. The memory they hold is about to be freed, so that no other pod is evicted for it. As
+// long as counted pods hold the missing amount, the check waits for them, even if others are
+// overdue. Otherwise, or without time to wait, the one with the largest usage is ended at once.
+func (c *Checker) awaitDeleted(o *Outcome, killed tries) (first *signals.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(c.observed(o, target.Signal))
 	c.deleted.note(o.Candidates, now)
 	var expected, counted, largest signals.Amount
-	end := now.Add(maxPending)
+	end := now.Add(maxDeletionWait)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
 		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || killed[r.Pod.UID].n > 0 {
 			continue
 		}
-		until := c.deleted.counts(r.Pod, c.Machine.MetSince(&o.Verdict))
+		until := c.deleted.countsUntil(r.Pod, c.Machine.MetSince(&o.Verdict))
 		overdue, protected := !now.Before(until), r.Pod.Protection != signals.Unprotected
 		if overdue && (protected || !target.Hard()) {
 			continue // no longer counted, and not to be ended
@@ -101,28 +101,4 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
 	return s.Kind == signals.Early || s.Node[t.Signal].Headroom() <= 0 ||
 		s.Rates[t.Signal].Within(s.Node[t.Signal].Headroom(), c.Machine.Policy().EarlyEvictionHorizon)
-}
-
-// serverWait returns the maximum wait for the API server before a kill: half the time to
-// exhaustion beyond the kill itself. Memory that does not fall leaves the full maxServerWait.
-// Exhausted memory leaves none.
-func serverWait(s *signals.Snapshot) time.Duration {
-	for sig := range signals.All {
-		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Headroom() <= 0 {
-			return 0 // an exhausted signal does not fall any more
-		}
-	}
-	return max(min(maxServerWait, (timeToExhaustion(s)-eviction.KillTime)/2), 0)
-}
-
-// timeToExhaustion returns the time to exhaustion of memory, of the node or of allocatable, at
-// the present rate. It returns the maximum duration if memory does not fall.
-func timeToExhaustion(s *signals.Snapshot) (lasts time.Duration) {
-	lasts = 1<<63 - 1
-	for sig := range signals.All {
-		if of, falling := s.Rates[sig].TimeToExhaustion(s.Node[sig].Headroom()); falling && sig.OfMemory() {
-			lasts = min(lasts, of)
-		}
-	}
-	return lasts
 }

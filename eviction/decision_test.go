@@ -29,10 +29,10 @@ func TestEvict_GracePeriod(t *testing.T) {
 		p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{soft("memory", "1Gi", time.Minute), hard("memory", "1Gi")}, MaxPodGracePeriod: tc.maximum})
 		c := signals.Candidate{Pod: &signals.Pod{TerminationGracePeriod: tc.own}}
 		o := signals.Observed(1, 2, epoch)
-		if e := p.Evict(&p.Thresholds[1], &o, c); e.Hard || e.GracePeriod != tc.want {
+		if e := p.EvictionFor(&p.Thresholds[1], &o, c); e.Hard || e.GracePeriod != tc.want {
 			t.Errorf("maximum %d, own %v: got %d s (hard %v), want %d s", tc.maximum, tc.own, e.GracePeriod, e.Hard, tc.want)
 		}
-		if e := p.Evict(&p.Thresholds[0], &o, c); !e.Hard || e.GracePeriod != 1 {
+		if e := p.EvictionFor(&p.Thresholds[0], &o, c); !e.Hard || e.GracePeriod != 1 {
 			t.Errorf("grace period of a hard eviction is %d s, want 1 s", e.GracePeriod)
 		}
 	}
@@ -115,7 +115,7 @@ func TestEvict_Message(t *testing.T) {
 			}
 			p := compile(t, thresholds(tc.threshold))
 			o := signals.Observed(tc.available, tc.capacity, epoch)
-			e := p.Evict(&p.Thresholds[0], &o, c)
+			e := p.EvictionFor(&p.Thresholds[0], &o, c)
 			if e.Message != tc.message {
 				t.Errorf("message\n%q, want\n%q", e.Message, tc.message)
 			}
@@ -137,7 +137,7 @@ func TestEvict_Message(t *testing.T) {
 func TestEvict_MessageWithoutStats(t *testing.T) {
 	p := compile(t, thresholds(hard("memory", "100Mi")))
 	o := signals.Observed(90<<20, 4<<30, epoch)
-	e := p.Evict(&p.Thresholds[0], &o, signals.Candidate{Pod: podWithContainers().Pod})
+	e := p.EvictionFor(&p.Thresholds[0], &o, signals.Candidate{Pod: podWithContainers().Pod})
 	if e.Message != "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " || e.Annotations == nil || len(e.Annotations) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -147,7 +147,7 @@ func TestEvict_MessageWithoutStats(t *testing.T) {
 func TestEvict_MessageNamesTarget(t *testing.T) {
 	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
 	o := signals.Observed(150<<20, 4<<30, epoch)
-	e := p.Evict(&p.Thresholds[1], &o, signals.Candidate{Pod: &signals.Pod{}})
+	e := p.EvictionFor(&p.Thresholds[1], &o, signals.Candidate{Pod: &signals.Pod{}})
 	if !strings.Contains(e.Message, "Threshold quantity: 200Mi, available: 150Mi. ") {
 		t.Errorf("message %q", e.Message)
 	}
@@ -181,27 +181,27 @@ func TestViolations_LocalStorageLimits(t *testing.T) {
 	}{
 		{about: "usage equal to every limit"},
 		{about: "emptyDir in memory", change: func(c *signals.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
-			cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "tmp" exceeds the limit "512Mi". `},
+			cause: eviction.EmptyDirStorageLimit, text: `Usage of EmptyDir volume "tmp" exceeds the limit "512Mi". `},
 		{about: "first volume in spec order", change: func(c *signals.Candidate) {
 			c.Usage.Volumes = append([]signals.VolumeUsage{{Name: "disk", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(1 << 30))}}}, c.Usage.Volumes...)
-		}, cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "disk" exceeds the limit "500M". `},
+		}, cause: eviction.EmptyDirStorageLimit, text: `Usage of EmptyDir volume "disk" exceeds the limit "500M". `},
 		{about: "whole pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++ },
-			cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
+			cause: eviction.PodStorageLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
 		{about: "pod before its containers", change: func(c *signals.Candidate) {
 			c.Usage.EphemeralStorage.Value++
 			c.Usage.Containers[0].Logs.Bytes.Value++
-		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
+		}, cause: eviction.PodStorageLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
 		{about: "layers and logs of a container", change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
-			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
+			cause: eviction.ContainerStorageLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
 		{about: "dedicated images: layers do not count", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
 		{about: "split images: layers do not count", layout: signals.Split, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
 		{about: "dedicated images: logs alone", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
-			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
+			cause: eviction.ContainerStorageLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
 		{about: "unmeasured usage counts 0", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage = signals.Measured[signals.Bytes]{} }},
 		{about: "limit of 0 for the pod", change: func(c *signals.Candidate) {
 			c.Pod.StorageLimit = &signals.Quantity{Text: "0"}
 			c.Usage.EphemeralStorage = signals.Of(signals.Bytes(1))
-		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 0. "},
+		}, cause: eviction.PodStorageLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 0. "},
 		{about: "pod without stats", change: func(c *signals.Candidate) { c.Usage = nil }},
 		{about: "static pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signals.Static }},
 	} {
@@ -248,7 +248,7 @@ func TestViolations_OrderedByUID(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 	check := func(s eviction.Settings, k signals.Kind) bool {
-		return eviction.New(compile(t, s)).Evaluate(&signals.Snapshot{At: epoch, Kind: k}).CheckLimits
+		return eviction.New(compile(t, s)).Evaluate(&signals.Snapshot{At: epoch, Kind: k}).CheckStorageLimits
 	}
 	if !check(eviction.Settings{StorageLimits: true}, signals.Periodic) || check(eviction.Settings{}, signals.Periodic) {
 		t.Error("a periodic check must check limits with StorageLimits, and only then")

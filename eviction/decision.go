@@ -12,9 +12,9 @@ const ReasonEvicted = "Evicted"
 
 // Names of the local-storage limits, used in place of a signal.
 const (
-	EmptyDirLimit  = "emptydirfs.limit"
-	PodLimit       = "ephemeralpodfs.limit"
-	ContainerLimit = "ephemeralcontainerfs.limit"
+	EmptyDirStorageLimit  = "emptydirfs.limit"
+	PodStorageLimit       = "ephemeralpodfs.limit"
+	ContainerStorageLimit = "ephemeralcontainerfs.limit"
 )
 
 // immediateGracePeriod is the grace period of a hard eviction in seconds: the minimum that a
@@ -39,8 +39,8 @@ type Eviction struct {
 	DisruptionTarget bool
 }
 
-// Evict decides how a pod is ended for a threshold met by the observation.
-func (p *Policy) Evict(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
+// EvictionFor decides how a pod is ended for a threshold met by the observation.
+func (p *Policy) EvictionFor(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
 	e := Eviction{
 		Pod:              c.Pod,
 		Cause:            t.Signal.String(),
@@ -97,7 +97,7 @@ func (p *Policy) violation(c signals.Candidate) (cause, message string, ok bool)
 		v := &c.Pod.Volumes[i]
 		used := c.Usage.Volume(v.Name)
 		if v.SizeLimit.Value > 0 && used != nil && signals.Amount(used.Bytes.Value) > v.SizeLimit.Value {
-			return EmptyDirLimit, emptyDirMessage(v), true
+			return EmptyDirStorageLimit, emptyDirMessage(v), true
 		}
 	}
 	limit := c.Pod.StorageLimit
@@ -105,13 +105,13 @@ func (p *Policy) violation(c signals.Candidate) (cause, message string, ok bool)
 		return "", "", false
 	}
 	if signals.Amount(c.Usage.EphemeralStorage.Value) > limit.Value {
-		return PodLimit, podLimitMessage(limit), true
+		return PodStorageLimit, podLimitMessage(limit), true
 	}
 	for i := range c.Pod.Containers {
 		k := &c.Pod.Containers[i]
 		used := c.Usage.Container(k)
 		if !k.Init && k.StorageLimit.Value > 0 && used != nil && p.layersAndLogs(used) > k.StorageLimit.Value {
-			return ContainerLimit, containerLimitMessage(k), true
+			return ContainerStorageLimit, containerLimitMessage(k), true
 		}
 	}
 	return "", "", false
