@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/agent/config"
-	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/agent/examine"
+	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
