@@ -10,7 +10,7 @@ import (
 // ReasonEvicted is the status reason of an evicted pod.
 const ReasonEvicted = "Evicted"
 
-// Names of the local-storage limits, used in place of a signal.
+// Names of the local-storage limits, used as causes in place of a signal.
 const (
 	EmptyDirStorageLimit  = "emptydirfs.limit"
 	PodStorageLimit       = "ephemeralpodfs.limit"
@@ -29,7 +29,7 @@ const podDefaultGracePeriod = 30
 // execution.
 type Eviction struct {
 	Pod *signals.Pod
-	// Cause is the name of the signal or the limit.
+	// Cause is the name of the signal or of the local-storage limit.
 	Cause string
 	// Hard evictions end the pod at once; GracePeriod applies to the others.
 	Hard             bool
@@ -39,7 +39,8 @@ type Eviction struct {
 	DisruptionTarget bool
 }
 
-// EvictionFor decides how a pod is ended for a threshold met by the observation.
+// EvictionFor returns the eviction of a pod for a threshold that an observation meets. It executes
+// nothing.
 func (p *Policy) EvictionFor(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
 	e := Eviction{
 		Pod:              c.Pod,
@@ -90,8 +91,8 @@ func (p *Policy) Violations(pods []signals.Candidate) []Eviction {
 	return found
 }
 
-// violation checks the limits in the kubelet's order: emptyDir size limits,
-// the pod's ephemeral-storage limit, those of its containers.
+// violation checks the local-storage limits in the kubelet's order: emptyDir size limits, the pod's
+// ephemeral-storage limit, those of its containers.
 func (p *Policy) violation(c signals.Candidate) (cause, message string, ok bool) {
 	for i := range c.Pod.Volumes {
 		v := &c.Pod.Volumes[i]

@@ -11,7 +11,7 @@ type Machine struct {
 	policy *Policy
 
 	firstObserved  []time.Time  // by threshold: start of the time it has been met; zero: unmet
-	reclaimApplies thresholdSet // met with grace passed at the previous check: minimum reclaim applies
+	reclaimApplies thresholdSet // met with grace passed in the last check of the threshold
 	unknownSince   [signals.Count]time.Time
 	sample         [signals.Count]sample
 
@@ -85,10 +85,12 @@ func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	return 0
 }
 
-// noteImminent reports whether a hard memory threshold is met and the headroom would be exhausted
-// within EarlyEvictionHorizon at the present rate. The headroom includes page cache in active
-// use: a stream through files meets thresholds as fast as a program that fills memory, but
-// exhausts nothing.
+// noteImminent sets Imminent of the verdict: the signals with a crossed hard memory threshold and a
+// headroom that would be exhausted within EarlyEvictionHorizon at the present rate. It reports
+// whether there is one. If there is none, it sets the reason of the verdict, too.
+//
+// The headroom includes page cache in active use: a stream through files crosses thresholds as fast
+// as a program that fills memory, but exhausts nothing.
 func (m *Machine) noteImminent(s *signals.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
@@ -97,7 +99,7 @@ func (m *Machine) noteImminent(s *signals.Snapshot, v *Verdict) bool {
 			continue
 		}
 		imminent := o.Headroom() <= 0 || s.Rates[t.Signal].Within(o.Headroom(), m.policy.EarlyEvictionHorizon)
-		v.Reason = NotImminent // of the result, unless a signal is added
+		v.Reason = NotImminent // chooseTarget replaces it if a signal is imminent
 		if imminent || v.Imminent == 0 {
 			v.reasonIndex = i
 		}
@@ -127,16 +129,16 @@ func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) 
 	}
 	later := signals.Snapshot{Node: *now, Rates: s.Rates}
 	for sig := range signals.All {
-		before, now := &s.Node[sig], &now[sig]
+		before, after := &s.Node[sig], &now[sig]
 		switch fell := &later.Rates[sig]; {
 		case !before.Known || !sig.OfMemory():
-		case !now.Known:
+		case !after.Known:
 			later.Node[sig] = *before
-		case now.Epoch != before.Epoch: // the rate was based on a wrong observation
+		case after.Epoch != before.Epoch: // the rate was based on a wrong observation
 			*fell = signals.Rate{}
 		default:
-			fell.By += before.Headroom() - now.Headroom()
-			fell.Over += now.Time.Sub(before.Time)
+			fell.By += before.Headroom() - after.Headroom()
+			fell.Over += after.Time.Sub(before.Time)
 		}
 	}
 	var v Verdict
@@ -180,7 +182,7 @@ func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) 
 			continue
 		case !o.Known && !m.lost(t.Signal, s.At):
 			continue // neither met nor unmet: nothing changes
-		case !o.Known, !t.crossed(o) && !(m.reclaimApplies.has(i) && t.belowReclaim(o)):
+		case !o.Known, !t.met(o, m.reclaimApplies.has(i)):
 			m.firstObserved[i] = time.Time{}
 			m.reclaimApplies.remove(i)
 			continue
@@ -251,7 +253,7 @@ func (m *Machine) stillMet(v *Verdict, now *signals.Observations, counts func(si
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &now[t.Signal]
-		if v.pastGrace.has(i) && counts(t.Signal.Definition().Condition) && (!o.Known || t.belowReclaim(o)) {
+		if v.pastGrace.has(i) && counts(t.Signal.Definition().Condition) && (!o.Known || t.met(o, true)) {
 			return true
 		}
 	}

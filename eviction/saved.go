@@ -20,7 +20,7 @@ type Saved struct {
 type SavedThreshold struct {
 	Threshold      string    `json:"threshold"` // Threshold.String with its minimum reclaim
 	FirstObserved  time.Time `json:"firstObserved"`
-	ReclaimApplies bool      `json:"acted"` // its grace had passed: minimum reclaim applies
+	ReclaimApplies bool      `json:"acted"` // its grace had passed
 }
 
 // SavedCondition is a condition that was met before.

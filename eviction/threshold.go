@@ -43,14 +43,15 @@ func (v Value) String() string {
 	return v.Quantity.String()
 }
 
-// Threshold is met while less than its value is available. It is comparable.
+// Threshold is crossed while less than its value is available. It is met while it is crossed and,
+// once its grace period has passed, until its minimum reclaim is available too. It is comparable.
 type Threshold struct {
 	Signal signals.Signal
 	Value  Value
 	// Grace is how long the threshold has to be met before the first eviction; 0 for a hard one.
 	Grace time.Duration
-	// MinReclaim is the amount that has to be available above the value before a threshold that
-	// was acted for counts as unmet again.
+	// MinReclaim is the amount that has to be available above the value before a threshold with
+	// its grace passed counts as unmet again. It is not negative.
 	MinReclaim Value
 }
 
@@ -77,6 +78,12 @@ func (t Threshold) identity() string {
 // crossed reports whether the observation is strictly less than the value.
 func (t *Threshold) crossed(o *signals.Observation) bool {
 	return o.Available < t.Value.Of(o.Capacity).Value
+}
+
+// met reports whether the threshold is crossed or, if the minimum reclaim applies, whether that is
+// not available yet.
+func (t *Threshold) met(o *signals.Observation, reclaimApplies bool) bool {
+	return t.crossed(o) || reclaimApplies && t.belowReclaim(o)
 }
 
 // belowReclaim reports whether the observation is less than the value plus minimum reclaim.

@@ -9,7 +9,7 @@ import (
 
 // Verdict is the result of evaluating one check.
 type Verdict struct {
-	GracePassed signals.Set // thresholds met with their grace passed
+	GracePassed signals.Set // signals of thresholds met with their grace passed
 	Unknown     signals.Set // configured signals without an observation
 	Imminent    signals.Set // signals that an early check acts for; Target may be of another one
 	Conditions  signals.ConditionSet

@@ -25,26 +25,24 @@ const Recovered = "recovered"
 // Eviction is one pod in eviction: its cause, its state, and the expected effect. It is owned by
 // one goroutine.
 type Eviction struct {
-	Decided           *eviction.Eviction
+	Decided           *eviction.Eviction // the decision
+	DecidedAt         time.Time
 	Signal            signals.Signal // the signal to relieve; unused above a local-storage limit
-	AboveStorageLimit bool           // for a local-storage limit: there is no signal to wait for
-	AvailableBefore   signals.Amount // at the decision
-	DecidedAt         time.Time      // time of the decision
+	AboveStorageLimit bool           // the pod exceeded its local-storage limit: there is no signal to wait for
+	AvailableBefore   signals.Amount // the amount of the signal at the decision
 
-	state       State
-	verdict     eviction.Verdict // the cause of the eviction
-	expected    signals.Amount   // measured usage of the pod
-	exitedAt    time.Time        // when its processes were found to have exited
-	deadline    time.Time        // zero: no bound
-	unmountWait time.Duration    // wait for unmounting, if longer than UnmountTimeout
-	rest        <-chan struct{}  // closed when the remaining processes are gone; nil: nothing reports it
-	finish      finish
-}
-
-// finish is a SIGKILL sent by the loop itself.
-type finish struct {
-	at     time.Time
-	failed bool
+	state    State
+	verdict  eviction.Verdict // the cause of the eviction
+	expected signals.Amount   // measured usage of the pod
+	// exitedAt is when the processes were found to have exited. Before that, it is the time of the
+	// decision, or that of the result of a soft eviction with remaining processes.
+	exitedAt     time.Time
+	deadline     time.Time       // of the wait; zero: no bound
+	escalatedAt  time.Time       // zero: not escalated
+	finishedAt   time.Time       // when the loop sent SIGKILL itself, or tried to; zero: it has not
+	finishFailed bool            // that attempt failed
+	unmountWait  time.Duration   // wait for unmounting, if longer than UnmountTimeout
+	rest         <-chan struct{} // closed when the remaining processes are gone; nil: nothing reports it
 }
 
 // New returns an eviction decided at the given time.
@@ -84,14 +82,14 @@ func (e *Eviction) Escalate(now time.Time) bool {
 	if !e.move(Escalate) {
 		return false
 	}
-	e.deadline = now.Add(EscalationTimeout)
+	e.escalatedAt, e.deadline = now, now.Add(EscalationTimeout)
 	return true
 }
 
-// NoteFinish records a SIGKILL sent by the loop itself, or its failure.
+// NoteFinish records that the loop has sent SIGKILL itself, or has tried to.
 func (e *Eviction) NoteFinish(now time.Time, failed bool) {
 	e.move(Finish)
-	e.finish = finish{now, failed}
+	e.finishedAt, e.finishFailed = now, failed
 }
 
 // NoteKill records the result of a kill: whether processes remain, and the channel that reports
@@ -116,7 +114,8 @@ func (e *Eviction) Replace(by *Eviction, now time.Time) {
 	e.exitedAt, e.deadline = by.exitedAt, now.Add(FreeTimeout)
 }
 
-// NoteSoftResult records that the result of a soft eviction is known. A deadline is kept.
+// NoteSoftResult records the result of a soft eviction that has ended its pod. A deadline is kept.
+// A withdrawn or failed one has no further state: it is removed from the [Set] instead.
 func (e *Eviction) NoteSoftResult(now time.Time, remain bool) {
 	if e.deadline.IsZero() {
 		e.deadline = now.Add(FreeTimeout)
@@ -125,7 +124,7 @@ func (e *Eviction) NoteSoftResult(now time.Time, remain bool) {
 	e.exitedAt = now
 }
 
-// PollExit records the exit of the remaining processes, once it was reported.
+// PollExit records the exit of the remaining processes, if it has been reported.
 func (e *Eviction) PollExit(now time.Time) {
 	select {
 	case <-e.rest:
@@ -163,22 +162,22 @@ func (e *Eviction) OfDisk() bool {
 	return !e.AboveStorageLimit && e.Signal.Definition().Condition == signals.DiskPressure
 }
 
-// Hangs reports whether an escalated soft eviction takes longer than a kill, because of the API
+// Hangs reports whether an escalated soft eviction takes longer than a kill would, because of the API
 // server or of busy processors. A check with imminent exhaustion does not wait for it.
 func (e *Eviction) Hangs(now time.Time) bool {
-	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.deadline.Add(-EscalationTimeout)) >= eviction.ReactionTime
+	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.escalatedAt) >= eviction.ReactionTime
 }
 
-// FinishDue reports whether the loop has yet to send SIGKILL itself.
-func (e *Eviction) FinishDue() bool { return e.finish.at.IsZero() }
+// FinishDue reports whether the loop has not tried yet to send SIGKILL itself.
+func (e *Eviction) FinishDue() bool { return e.finishedAt.IsZero() }
 
 // AwaitsFinish reports whether to wait for the effect of the loop's SIGKILL, until a rate can be
 // measured again.
 func (e *Eviction) AwaitsFinish(now time.Time) bool {
-	if e.finish.at.Equal(now) {
-		return !e.finish.failed
+	if e.finishedAt.Equal(now) {
+		return !e.finishFailed
 	}
-	return now.Sub(e.finish.at) < eviction.ReactionTime
+	return now.Sub(e.finishedAt) < eviction.ReactionTime
 }
 
 // Unmounting reports whether memory may still be freed after the exit of the processes. It is

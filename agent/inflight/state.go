@@ -1,6 +1,7 @@
 package inflight
 
-// State is the state of an eviction.
+// State is the state of an eviction in a [Set]. It has no state for the end: an eviction ends by its
+// removal from the set.
 type State uint8
 
 // The states of an eviction.
@@ -13,9 +14,10 @@ const (
 	Terminating
 	// Escalated: a hard threshold has cut the grace period of a soft eviction short.
 	Escalated
-	// Finishing: the pod of an escalated eviction has got SIGKILL from the loop itself.
+	// Finishing: a soft eviction hangs after its escalation. The loop has sent SIGKILL itself, or has
+	// tried to.
 	Finishing
-	// Exiting: all processes have got SIGKILL, and some of them still exist.
+	// Exiting: all processes were sent SIGKILL, and some of them may still exist.
 	Exiting
 	// Freeing: no process is left, and what the pod held is being freed.
 	Freeing
@@ -33,7 +35,7 @@ const (
 	Skip      Event = iota // the agent is disarmed
 	Terminate              // a soft eviction begins
 	Escalate               // a hard threshold needs the memory at once
-	Finish                 // the loop sends SIGKILL itself
+	Finish                 // the loop sends SIGKILL itself, or fails to
 	Remain                 // processes exist after the kill, or after the soft eviction
 	Exit                   // no process is left
 )
