@@ -253,7 +253,7 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextPeriodic) {
 		a.nextPeriodic = until
 	}
-	a.forgetGarbage(ctx, o)
+	a.concludeGarbage(ctx, o)
 	if o.Evicted != nil {
 		expectEffect(o)
 		if o.OthersWait {

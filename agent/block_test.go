@@ -26,7 +26,7 @@ func (w *env) lines(v Verb) (found []*Decision) {
 
 // A pod with a grace period of a day that ignores SIGTERM holds the missing amount. It counts for
 // 30 s, then it is the one to be killed.
-func TestPending_LongGraceIsBounded(t *testing.T) {
+func TestAwaitDeleted_LongGraceIsBounded(t *testing.T) {
 	for about, setup := range map[string]func(w *env, going, other *envPod){
 		"memory": func(_ *env, going, other *envPod) { going.memory, other.memory = 500*mib, 440*mib },
 		"disk": func(w *env, going, other *envPod) {
@@ -56,7 +56,7 @@ func TestPending_LongGraceIsBounded(t *testing.T) {
 
 // Pods are deleted one after the other. Each holds the missing amount, and is recreated. The wait
 // is bounded for all of them together.
-func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
+func TestAwaitDeleted_ChainOfDeletionsIsBounded(t *testing.T) {
 	var begun time.Time
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		begun = time.Now()
@@ -86,7 +86,7 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 
 // A pod with a long grace period is overdue. A pod deleted later holds the whole missing amount.
 // The check waits for the later one, for its grace period or for 20 s, and no other pod ends.
-func TestPending_WaitsForLaterPodDespiteOverdueOne(t *testing.T) {
+func TestAwaitDeleted_WaitsForLaterPodDespiteOverdueOne(t *testing.T) {
 	for about, leaves := range map[string]bool{"later pod ends in time": true, "later pod does not end": false} {
 		t.Run(about, func(t *testing.T) {
 			var begun time.Time
@@ -114,7 +114,7 @@ func TestPending_WaitsForLaterPodDespiteOverdueOne(t *testing.T) {
 
 // A deleted and counted pod holds too little by itself. Together with an overdue one it holds
 // enough: the larger one ends.
-func TestPending_EvictsLargestDeletedPodIfOthersTooSmall(t *testing.T) {
+func TestAwaitDeleted_EvictsLargestDeletedPodIfOthersTooSmall(t *testing.T) {
 	w := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("overdue", 10*mib).EndsBy = time.Now().Add(time.Hour)
 		going := w.add("going", 20*mib)
@@ -127,7 +127,7 @@ func TestPending_EvictsLargestDeletedPodIfOthersTooSmall(t *testing.T) {
 }
 
 // A deleted critical pod is not killed. It is also no longer counted.
-func TestPending_WaitForProtectedPodIsBounded(t *testing.T) {
+func TestAwaitDeleted_WaitForProtectedPodIsBounded(t *testing.T) {
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		going := w.add("going", 500*mib)
 		going.Protection, going.EndsBy = signals.Critical, time.Now().Add(24*time.Hour)

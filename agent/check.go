@@ -17,8 +17,8 @@ import (
 //	measure, rank, skip pods with a limited eviction -> Evict
 //
 // [Checker.Begin] evaluates a snapshot, [Checker.Next] returns the next [Plan], and
-// [Checker.Apply] receives its [PlanResult], until the plan is to Wait. The command `simulate` runs the
-// same Checker over a scenario.
+// [Checker.Apply] receives its [PlanResult], until the plan is to Wait. The command `simulate`
+// runs the same Checker over a scenario.
 type Checker struct {
 	Machine  *eviction.Machine
 	Observer Observer

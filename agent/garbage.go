@@ -20,7 +20,7 @@ type garbage struct {
 type collection struct {
 	met      signals.Set            // the signals to free disk space for
 	what     []signals.Garbage      // the required kinds; a disarmed agent collects none of them
-	results  chan []signals.Garbage // the kinds that ran
+	results  chan []signals.Garbage // receives the kinds that ran
 	ran      []signals.Garbage
 	done     bool
 	reported bool
@@ -99,14 +99,14 @@ func (a *Agent) applyGarbageResult(ran []signals.Garbage) {
 // collectionAge is the maximum age of a result.
 const collectionAge = 30 * time.Second
 
-// forgetGarbage ends the use of a result with the check that asked for it. If other thresholds
-// need more than it covers, the next collection is for these and for those already served. No
-// threshold can come before another one repeatedly.
+// concludeGarbage ends the use of a result with the check that requested it. If other thresholds
+// need more than it covers, it begins the next collection, for these and for those already served.
+// No threshold can come before another one repeatedly.
 //
-// A result that no check of its threshold asked for is dropped, since its measurements are old by
+// A result that no check of its threshold requested is dropped, since its measurements are old by
 // the time of the next one. If a pod was evicted for another threshold, the result is kept for
 // the next check.
-func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
+func (a *Agent) concludeGarbage(ctx context.Context, o *Outcome) {
 	r := a.garbage.run
 	if r == nil || !r.done {
 		return

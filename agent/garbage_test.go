@@ -94,7 +94,7 @@ func (r *requester) imagefs() bool { return r.ask(signals.ImagefsAvailable, sign
 // endCheck ends a check, and the collection in flight, if any.
 func (r *requester) endCheck() {
 	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Periodic}, r.verdict(signals.NodefsAvailable)
-	r.forgetGarbage(r.t.Context(), &r.asked)
+	r.concludeGarbage(r.t.Context(), &r.asked)
 	r.asked = Outcome{}
 	<-time.After(2 * time.Second)
 	r.applyResults()

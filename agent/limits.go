@@ -77,8 +77,8 @@ func (c *Checker) isHog(o *Outcome, r *ranking.Ranked) bool {
 	return r.Key.Exceeds && r.Key.Usage >= t.Missing(c.observed(o, t.Signal))
 }
 
-// hasLastingEffect reports whether the end of a hog would help after ineffective evictions: usage outside of
-// pods does not grow any more.
+// hasLastingEffect reports whether the end of a hog would help after ineffective evictions: usage
+// outside of pods does not grow any more.
 func (c *Checker) hasLastingEffect(o *Outcome, r *ranking.Ranked) bool {
 	if !c.isHog(o, r) {
 		return false

@@ -6,7 +6,7 @@ import (
 )
 
 // With a prepared thread, with one without real-time permission, and without a thread.
-func TestMemoryWatcher_ChecksUntilWorkIsDone(t *testing.T) {
+func TestMonitorThread_ChecksUntilWorkIsDone(t *testing.T) {
 	granted, _ := TakeThread() // without permission it is tested as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -16,15 +16,15 @@ func TestMemoryWatcher_ChecksUntilWorkIsDone(t *testing.T) {
 			}
 			defer l.Close()
 			for range 3 {
-				tryMemoryWatcher(t, l)
+				tryMonitorThread(t, l)
 			}
 		})
 	}
-	t.Run("none", func(t *testing.T) { tryMemoryWatcher(t, nil) })
+	t.Run("none", func(t *testing.T) { tryMonitorThread(t, nil) })
 }
 
-// tryMemoryWatcher runs work that ends with the third check, and fails on any check after it.
-func tryMemoryWatcher(t *testing.T, l *monitorThread) {
+// tryMonitorThread runs work that ends with the third check, and fails on any check after it.
+func tryMonitorThread(t *testing.T, l *monitorThread) {
 	t.Helper()
 	checks, third := 0, make(chan struct{})
 	before := time.Now()

@@ -124,7 +124,7 @@ func TestStorageLimit_ReportsFailure(t *testing.T) {
 	}
 }
 
-func TestPending_DeletedPodCounts(t *testing.T) {
+func TestAwaitDeleted_DeletedPodCounts(t *testing.T) {
 	setup := func(until time.Duration, rate signals.Amount) func(*env) {
 		return func(w *env) {
 			w.add("big", 500*mib)
@@ -145,7 +145,7 @@ func TestPending_DeletedPodCounts(t *testing.T) {
 	}
 }
 
-func TestPending_IgnoresSmallDeletedPod(t *testing.T) {
+func TestAwaitDeleted_IgnoresSmallDeletedPod(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("big", 950*mib)
 		w.add("going", mib).EndsBy = time.Now().Add(time.Minute)

@@ -16,7 +16,7 @@ func quantity(text string) signals.Quantity { return value(text).Quantity }
 func seconds(n int64) *int64 { return &n }
 
 // Departure 7, and the kubelet's rule for a maximum of 0 or more.
-func TestEvict_GracePeriod(t *testing.T) {
+func TestEvictionFor_GracePeriod(t *testing.T) {
 	for _, tc := range []struct {
 		maximum int64
 		own     *int64
@@ -61,7 +61,7 @@ func podWithContainers() signals.Candidate {
 	}
 }
 
-func TestEvict_Message(t *testing.T) {
+func TestEvictionFor_Message(t *testing.T) {
 	for _, tc := range []struct {
 		about                   string
 		threshold               eviction.Threshold
@@ -134,7 +134,7 @@ func TestEvict_Message(t *testing.T) {
 	}
 }
 
-func TestEvict_MessageWithoutStats(t *testing.T) {
+func TestEvictionFor_MessageWithoutStats(t *testing.T) {
 	p := compile(t, thresholds(hard("memory", "100Mi")))
 	o := signals.Observed(90<<20, 4<<30, epoch)
 	e := p.EvictionFor(&p.Thresholds[0], &o, signals.Candidate{Pod: podWithContainers().Pod})
@@ -144,7 +144,7 @@ func TestEvict_MessageWithoutStats(t *testing.T) {
 }
 
 // Departure 3: the threshold acted for, not another one with the same resource.
-func TestEvict_MessageNamesTarget(t *testing.T) {
+func TestEvictionFor_MessageNamesTarget(t *testing.T) {
 	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
 	o := signals.Observed(150<<20, 4<<30, epoch)
 	e := p.EvictionFor(&p.Thresholds[1], &o, signals.Candidate{Pod: &signals.Pod{}})

@@ -48,7 +48,7 @@ func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	if full {
 		m.noteUnknown(s)
 	}
-	m.evaluate(s, scope, &v)
+	m.updateThresholds(s, scope, &v)
 	m.moveConditions(s, full)
 	m.chooseTarget(s, &v)
 	m.keepSamples(s, full)
@@ -172,8 +172,8 @@ func (m *Machine) lost(s signals.Signal, now time.Time) bool {
 	return !since.IsZero() && now.Sub(since) > m.policy.TransitionPeriod
 }
 
-// evaluate updates the timers and the hysteresis of the thresholds in scope.
-func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) {
+// updateThresholds updates the timers and the hysteresis of the thresholds in scope.
+func (m *Machine) updateThresholds(s *signals.Snapshot, scope thresholdSet, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &s.Node[t.Signal]

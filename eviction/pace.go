@@ -17,7 +17,7 @@ const (
 	// Memory that stays right above a threshold would cost 3-4 % of a core at the shortest
 	// interval, for a fill that may never begin. At this interval it costs below 1 %.
 	RelaxedInterval = 5 * MinInterval
-	// KillTime is the time from the check that decides a kill to the memory being free. The
+	// ReactionTime is the time from the check that decides a kill to the memory being free. The
 	// median is 12-29 ms without contention for processors; the rest is a margin.
 	ReactionTime = 50 * time.Millisecond
 	// RateWindow is the time span for the rate of a fall. Programs allocate in bursts, so that
@@ -33,15 +33,15 @@ const calm = 10 * time.Second
 // exhausted at the maximum fill rate, minus the time of a kill and of one more check to measure
 // the rate:
 //
-//	(available − rate × (KillTime + MinInterval)) / rate
+//	(available − rate × (ReactionTime + MinInterval)) / rate
 //
 // The result is between MinInterval (RelaxedInterval while memory does not fall) and period.
 //
 // Guarantee: for any fill not faster than maxFillRate (bytes per second), a check happens while
-// at least maxFillRate × KillTime is available. The precondition is that this much and one
+// at least maxFillRate × ReactionTime is available. The precondition is that this much and one
 // RelaxedInterval more was available when the fill began. Acting in that check takes a threshold
-// of at least the fill rate × (KillTime + MinInterval): 100Mi serve up to 1.8 GiB/s. The test has
-// the combined guarantee with the rule for imminent exhaustion, and its proof.
+// of at least the fill rate × (ReactionTime + MinInterval): 100Mi serve up to 1.8 GiB/s. The test
+// has the combined guarantee with the rule for imminent exhaustion, and its proof.
 func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.Bytes, period time.Duration) time.Duration {
 	if maxFillRate <= 0 {
 		return period

@@ -21,7 +21,8 @@ func (m *Machine) chooseTarget(s *signals.Snapshot, v *Verdict) {
 	m.aimAt(v, 0, func(*Threshold) bool { return true })
 }
 
-// aimAt makes the first ready threshold of a kind, with an index of at least from, the target. It reports whether there is one.
+// aimAt makes the first ready threshold of a kind the target, from an index on. It reports whether
+// there is one.
 func (m *Machine) aimAt(v *Verdict, from int, ofKind func(*Threshold) bool) bool {
 	for i := from; i < len(m.policy.Thresholds); i++ {
 		if t := &m.policy.Thresholds[i]; v.ready.has(i) && ofKind(t) {

@@ -13,16 +13,16 @@ type Verdict struct {
 	Unknown     signals.Set // configured signals without an observation
 	Imminent    signals.Set // signals that an early check acts for; Target may be of another one
 	Conditions  signals.ConditionSet
-	// CheckLimits requests a check of local-storage limits, before Target.
+	// CheckStorageLimits requests a check of local-storage limits, before Target.
 	CheckStorageLimits bool
 	// Target is the threshold to act for; nil: wait.
 	Target  *Threshold
 	Garbage []signals.Garbage // to collect before a pod is evicted
 	Reason  Reason
 
-	pastGrace     thresholdSet // all thresholds met with their grace passed
-	withNewSample thresholdSet // those of them with a new sample
-	reasonIndex   int          // the threshold of Reason
+	pastGrace   thresholdSet // all thresholds met with their grace passed
+	ready       thresholdSet // those of them with a new sample
+	reasonIndex int          // of the threshold of Reason; that of Target, if there is one
 }
 
 // Reason is the reason of a verdict.

@@ -134,9 +134,9 @@ func (w *env) Stored() []signals.Candidate { return w.Measure(context.Background
 
 // check makes the step's check and executes its plans by the step's data.
 func (w *env) check(c *agent.Checker) *agent.Outcome {
-	ctx, underway := context.Background(), &agent.Constraints{}
+	ctx, constraints := context.Background(), &agent.Constraints{}
 	outcome := c.Begin(w.snapshot())
-	for plan := c.Next(ctx, underway); plan.Action != agent.Wait; plan = c.Next(ctx, underway) {
+	for plan := c.Next(ctx, constraints); plan.Action != agent.Wait; plan = c.Next(ctx, constraints) {
 		c.Apply(plan, w.execute(plan))
 	}
 	c.Spend(outcome)

@@ -22,7 +22,7 @@ var excepted = map[string]string{
 	"agent/config/faults_test.go TestLoad_RejectsEachFaultClass": "a flat table of faults",
 	"eviction/departure_test.go TestEvaluate_EarlyChecks":        "a flat list of cases",
 	"eviction/machine_test.go TestEvaluate_PeriodicChecks":       "a flat list of cases",
-	"eviction/decision_test.go TestEvict_Message":                "a flat table of messages",
+	"eviction/decision_test.go TestEvictionFor_Message":          "a flat table of messages",
 }
 
 func TestSources_HaveBoundedSize(t *testing.T) {

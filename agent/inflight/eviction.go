@@ -162,8 +162,8 @@ func (e *Eviction) OfDisk() bool {
 	return !e.AboveStorageLimit && e.Signal.Definition().Condition == signals.DiskPressure
 }
 
-// Hangs reports whether an escalated soft eviction takes longer than a kill would, because of the API
-// server or of busy processors. A check with imminent exhaustion does not wait for it.
+// Hangs reports whether an escalated soft eviction takes longer than a kill would, because of the
+// API server or of busy processors. A check with imminent exhaustion does not wait for it.
 func (e *Eviction) Hangs(now time.Time) bool {
 	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.escalatedAt) >= eviction.ReactionTime
 }

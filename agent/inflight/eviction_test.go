@@ -74,7 +74,7 @@ func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 }
 
 // Processes that remain after a kill have exited when the background kill reports it.
-func TestUpdate_ExitsWhenTheRestIsGone(t *testing.T) {
+func TestPollExit_EndsWithRemainingProcesses(t *testing.T) {
 	rest, begun := make(chan struct{}), time.Now()
 	e := New(&eviction.Eviction{Hard: true}, begun)
 	e.NoteKill(begun, true, rest)
