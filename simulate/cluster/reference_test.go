@@ -1,459 +1,155 @@
 package cluster_test
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
-	"maps"
-	"math"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/simulate"
 )
 
-// reference is the reference model of ClusterScenarios, as simple as possible. Each second it visits
-// every node and every pod, and stores nothing that it can recompute. All times are whole
-// seconds. It shares no code with the product.
-type reference struct {
-	scenario    *scenario
-	nodes       map[string]*referenceNode
-	pods        map[string]*referencePod
-	zones       map[string]*referenceZone // stored state of zones
-	full        bool                      // every zone is fully disrupted
-	lines       []string
-	now         int
-	leaderSince int // start of the leading controller
-	// tainted is the recorded order of nodes by time, for cases that the API does not determine:
-	// after failovers. Nil: it is computed.
-	tainted map[taintTime]bool
+// difference returns the first difference between the product and the model, or "".
+func difference(f *file) string {
+	s, faults := simulate.Parse(f.text())
+	if err := faults.Err(); err != nil {
+		return "fault: " + err.Error()
+	}
+	var out bytes.Buffer
+	err := s.WriteJSON(&out)
+	w, fault := f.run()
+	if w.unsure && err != nil {
+		return ""
+	}
+	if (err != nil) != (fault != nil) {
+		return fmt.Sprintf("product %v, model %v", err, fault)
+	}
+	if err != nil {
+		return ""
+	}
+	got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if out.Len() == 0 {
+		got = nil
+	}
+	var want []string
+	for _, l := range w.lines {
+		want = append(want, l.text)
+	}
+	if w.unsure {
+		want = slices.DeleteFunc(want, func(l string) bool { return when(l) >= w.now })
+		got = slices.DeleteFunc(got, func(l string) bool { return when(l) >= w.now })
+	}
+	return parts(got, want)
 }
 
-// taintTime is a node with the time of its NoExecute taint.
-type taintTime struct {
-	at   int
-	node string
+func when(l string) time.Duration {
+	at, err := time.ParseDuration(strings.Split(l, `"`)[3])
+	if err != nil {
+		panic(err)
+	}
+	return at
 }
 
-type referenceNode struct {
-	zone             string
-	excluded, cordon bool
-	created          int
-	lease, beat      int // last renewal and report; never is -1
-	nextLease        int // -1: none
-	nextBeat         int
-	ownStatus        map[string]string // its reports
-	api              map[string]string // status by type, in the API
-	changed          int               // lastTransitionTime of Ready
-	markedUnknown    bool              // the controller set Ready to Unknown
-	taints           map[string]int    // key:effect to timeAdded
-	since            int               // start of Ready being neither True nor absent; -1: it is True or absent
-	evicted          bool
+// parts returns the lines around the first difference.
+func parts(got, want []string) string {
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	if i == len(got) && i == len(want) {
+		return ""
+	}
+	show := func(lines []string) string {
+		return strings.Join(lines[min(i, len(lines)):min(i+6, len(lines))], "\n  ")
+	}
+	before := ""
+	if i > 0 {
+		before = strings.Join(got[max(0, i-3):i], "\n  ")
+	}
+	return fmt.Sprintf("after\n  %s\nproduct:\n  %s\nmodel:\n  %s", before, show(got), show(want))
 }
 
-type referencePod struct {
-	scenario scenarioPod
-	created  int
-	ready    bool
-	timed    bool
-}
-
-type referenceZone struct {
-	state string
-	rate  float64
-	token int // time of the next one; never is math.MaxInt
-}
-
-const never = math.MaxInt
-
-func newReference(p *scenario) *reference {
-	return &reference{scenario: p, nodes: map[string]*referenceNode{}, pods: map[string]*referencePod{}, zones: map[string]*referenceZone{}}
-}
-
-// run returns the lines in the order of the output.
-func (w *reference) run() []string {
-	for _, n := range w.scenario.nodes {
-		w.register(n)
-	}
-	for _, p := range w.scenario.pods {
-		w.pods[p.name] = &referencePod{scenario: p, ready: !p.finished}
-	}
-	var all []string
-	for ; w.now < w.scenario.until; w.now++ {
-		for _, e := range w.scenario.events {
-			if e.at == w.now {
-				w.apply(e)
-			}
-		}
-		w.heartbeats()
-		w.control()
-		slices.Sort(w.lines)
-		all = append(all, w.lines...)
-		w.lines = nil
-	}
-	return all
-}
-
-func (w *reference) print(format string, values ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%ds ", w.now)+fmt.Sprintf(format, values...))
-}
-
-func (w *reference) register(n scenarioNode) {
-	w.nodes[n.name] = &referenceNode{
-		zone: n.zone, excluded: n.excluded, created: w.now, lease: -1, beat: -1, nextLease: w.now, nextBeat: w.now, since: -1,
-		ownStatus: map[string]string{"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"},
-		api:       map[string]string{}, taints: map[string]int{},
-	}
-}
-
-func (w *reference) apply(e scenarioEvent) {
-	n := w.nodes[e.node]
-	switch e.do {
-	case "stop":
-		n.nextLease, n.nextBeat = -1, -1
-	case "stopLease":
-		n.nextLease = -1
-	case "stopStatus":
-		n.nextBeat = -1
-	case "resume":
-		n.nextLease, n.nextBeat, n.ownStatus["Ready"] = w.now, w.now, "True"
-	case "ready":
-		n.ownStatus["Ready"] = e.value
-		w.report(n, e.node)
-	case "pressure":
-		n.ownStatus["DiskPressure"] = e.value
-		if n.nextBeat >= 0 {
-			w.report(n, e.node)
-		} else {
-			n.api["DiskPressure"] = e.value
-		}
-	case "cordon", "uncordon":
-		n.cordon = e.do == "cordon"
-	case "taint":
-		n.taints["k:NoExecute"] = w.now
-	case "untaint":
-		delete(n.taints, "k:NoExecute")
-	case "move":
-		n.zone = e.value
-	case "deleteNode":
-		delete(w.nodes, e.node)
-	case "addNode":
-		w.register(*e.added)
-	case "addPod":
-		w.pods[e.pod.name] = &referencePod{scenario: *e.pod, created: w.now, ready: !e.pod.finished}
-	case "deletePod":
-		delete(w.pods, e.value)
-	case "restart": // a new controller: it has timers for the objects it has observed
-		w.leaderSince = w.now
-		for _, p := range w.pods {
-			p.timed = false
-		}
-	case "updatePod":
-		if p := w.pods[e.pod.name]; p != nil {
-			p.scenario.tolerates = e.pod.tolerates
-		}
-	}
-}
-
-func (w *reference) report(n *referenceNode, name string) {
-	if n.api["Ready"] != n.ownStatus["Ready"] {
-		n.changed = w.now
-	}
-	maps.Copy(n.api, n.ownStatus)
-	n.beat, n.markedUnknown = w.now, false
-	for _, p := range w.pods {
-		if p.scenario.node == name && n.ownStatus["Ready"] == "True" && !p.scenario.finished {
-			p.ready = true
-		}
-	}
-}
-
-func (w *reference) heartbeats() {
-	for name, n := range w.nodes {
-		if n.nextBeat == w.now {
-			n.nextBeat += 300
-			w.report(n, name)
-		}
-		if n.nextLease == w.now {
-			n.nextLease += 10
-			n.lease = w.now
-		}
-	}
-}
-
-// names returns the names of nodes, in order.
-func (w *reference) names() []string { return slices.Sorted(maps.Keys(w.nodes)) }
-
-func (w *reference) control() {
-	for _, name := range w.names() {
-		w.checkHeartbeat(name, w.nodes[name])
-	}
-	w.computeZones()
-	if !w.full {
-		w.grantTokens()
-	}
-	for _, name := range w.names() {
-		w.taint(name, w.nodes[name])
-	}
-	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
-		w.handlePod(key, w.pods[key])
-	}
-}
-
-func (w *reference) checkHeartbeat(name string, n *referenceNode) {
-	grace := w.scenario.grace
-	if n.api["Ready"] == "" {
-		grace = w.scenario.startup
-	}
-	due := max(n.created, n.lease, n.beat) + grace
-	if n.api["Ready"] != "Unknown" {
-		due = max(due, w.leaderSince+10) // time for a heartbeat to a new leader
-	}
-	if w.now >= due {
-		for _, t := range []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"} {
-			if n.api[t] == "Unknown" {
-				continue
-			}
-			reason := map[bool]string{true: "NodeStatusNeverUpdated", false: "NodeStatusUnknown"}[n.api[t] == ""]
-			n.api[t] = "Unknown"
-			w.print("condition %s %s Unknown %s", name, t, reason)
-			if t == "Ready" {
-				n.changed, n.markedUnknown = w.now, true
-			}
-		}
-	}
-	switch r := n.api["Ready"]; {
-	case r == "True":
-		n.since, n.evicted = -1, false
-	case r != "" && n.since < 0:
-		n.since = w.now
-	}
-}
-
-// disrupt computes the states and rates of zones.
-func (w *reference) computeZones() {
-	ready, unready, there := map[string]int{}, map[string]int{}, map[string]bool{}
-	for _, n := range w.nodes {
-		there[n.zone] = true
-		switch {
-		case n.excluded:
-		case n.api["Ready"] == "True":
-			ready[n.zone]++
-		default:
-			unready[n.zone]++
-		}
-	}
-	states, some := map[string]string{}, false
-	w.full = true
-	for zone := range there {
-		bad, all := unready[zone], unready[zone]+ready[zone]
-		states[zone] = "Normal"
-		switch {
-		case bad > 0 && ready[zone] == 0:
-			states[zone] = "FullDisruption"
-		case bad > 2 && float64(bad)/float64(all) >= 0.55:
-			states[zone] = "PartialDisruption"
-		}
-		some = some || all > 0
-		w.full = w.full && (all == 0 || states[zone] == "FullDisruption")
-	}
-	w.full = w.full && some
-	for _, zone := range slices.Sorted(maps.Keys(states)) {
-		rate := w.scenario.rate
-		switch {
-		case w.full:
-			rate = 0
-		case states[zone] == "PartialDisruption" && unready[zone]+ready[zone] > w.scenario.large:
-			rate = w.scenario.secondary
-		case states[zone] == "PartialDisruption":
-			rate = 0
-		}
-		w.setZone(zone, states[zone], rate)
-	}
-}
-
-func (w *reference) setZone(zone, state string, rate float64) {
-	z := w.zones[zone]
-	if z == nil {
-		z = &referenceZone{"Normal", w.scenario.rate, 0}
-		if rate == 0 {
-			z.token = never
-		}
-		w.zones[zone] = z
-		if state == "Normal" {
-			z.rate = rate
-			return
-		}
-		z.state, z.rate = state, rate
-		w.print("zone %q %s %g", zone, state, rate)
-		return
-	}
-	if z.state != state || z.rate != rate {
-		w.print("zone %q %s %g", zone, state, rate)
-	}
+// without returns the file without its i-th optional part.
+func without(f *file, i int) *file {
+	g := *f
 	switch {
-	case rate == z.rate:
-	case rate == 0:
-		z.token = never
-	case z.rate == 0 || z.token > w.now:
-		z.token = w.now + int(math.Round(1/rate))
+	case i < len(f.events):
+		g.events = slices.Delete(slices.Clone(f.events), i, i+1)
+	case i < len(f.events)+len(f.pods):
+		i -= len(f.events)
+		g.pods = slices.Delete(slices.Clone(f.pods), i, i+1)
+	default:
+		i -= len(f.events) + len(f.pods)
+		g.nodes = slices.Delete(slices.Clone(f.nodes), i, i+1)
 	}
-	z.state, z.rate = state, rate
+	return &g
 }
 
-// grantTokens grants tokens by the longest wait.
-func (w *reference) grantTokens() {
-	if w.tainted != nil {
-		for name, n := range w.nodes {
-			if w.tainted[taintTime{w.now, name}] && w.waits(name, n) {
-				w.change(name, n, "add", wantedOf(n)+":NoExecute", w.now)
-			}
-		}
-		return
-	}
-	for zone, z := range w.zones {
-		var waiting []string
-		for name, n := range w.nodes {
-			if n.zone == zone && w.waits(name, n) {
-				waiting = append(waiting, name)
-			}
-		}
-		if len(waiting) == 0 || z.token > w.now {
-			continue
-		}
-		slices.SortFunc(waiting, func(a, b string) int {
-			return cmp.Or(cmp.Compare(w.nodes[a].since, w.nodes[b].since), cmp.Compare(a, b))
-		})
-		z.token = w.now + int(math.Round(1/z.rate))
-		n := w.nodes[waiting[0]]
-		if n.evicted = !w.scenario.based; w.scenario.based {
-			w.change(waiting[0], n, "add", wantedOf(n)+":NoExecute", w.now)
-		}
-	}
-}
-
-var wantedBy = map[string]string{"False": "node.kubernetes.io/not-ready", "Unknown": "node.kubernetes.io/unreachable"}
-
-func wantedOf(n *referenceNode) string { return wantedBy[n.api["Ready"]] }
-
-func (w *reference) waits(name string, n *referenceNode) bool {
-	if wantedOf(n) == "" {
-		return false
-	}
-	if w.scenario.based {
-		return !n.has("node.kubernetes.io/not-ready:NoExecute") && !n.has("node.kubernetes.io/unreachable:NoExecute")
-	}
-	begin := n.changed
-	if n.api["Ready"] == "Unknown" {
-		begin = max(n.created, n.lease, n.beat)
-	}
-	if n.evicted || w.now < begin+w.scenario.timeout {
-		return false
-	}
-	for _, p := range w.pods {
-		if p.scenario.node == name && p.movable() {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *referenceNode) has(taint string) bool { _, is := n.taints[taint]; return is }
-
-func (p *referencePod) movable() bool { return !p.scenario.finished && !p.scenario.daemon }
-
-func (w *reference) change(name string, n *referenceNode, op, taint string, added int) {
-	w.print("taint %s %s %s", name, op, taint)
-	if n.taints[taint] = added; op == "remove" {
-		delete(n.taints, taint)
-	}
-}
-
-// taint updates a node's taints, except those that need a token.
-func (w *reference) taint(name string, n *referenceNode) {
-	if w.full {
-		n.evicted = false
-	}
-	for _, t := range []struct {
-		name string
-		want bool
-	}{
-		{"node.kubernetes.io/not-ready:NoSchedule", n.api["Ready"] == "False"},
-		{"node.kubernetes.io/unreachable:NoSchedule", n.api["Ready"] == "Unknown"},
-		{"node.kubernetes.io/disk-pressure:NoSchedule", n.api["DiskPressure"] == "True"},
-		{"node.kubernetes.io/unschedulable:NoSchedule", n.cordon},
-	} {
-		if n.has(t.name) != t.want {
-			w.change(name, n, map[bool]string{true: "add", false: "remove"}[t.want], t.name, w.now)
-		}
-	}
-	if !w.scenario.based || n.api["Ready"] == "" {
-		return
-	}
-	const notReady, unreachable = "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/unreachable:NoExecute"
-	want := wantedOf(n) + ":NoExecute"
-	for _, other := range []string{notReady, unreachable} {
-		added, is := n.taints[other]
-		if !is || other == want && !w.full {
-			continue
-		}
-		w.change(name, n, "remove", other, 0)
-		if wantedOf(n) != "" && !w.full {
-			w.change(name, n, "add", want, added)
-		}
-	}
-}
-
-// handlePod marks, schedules and evicts one pod, and deletes evicted ones.
-func (w *reference) handlePod(key string, p *referencePod) {
-	n := w.nodes[p.scenario.node]
-	if n != nil && n.api["Ready"] == "Unknown" && p.ready && (n.markedUnknown || p.created >= n.changed) {
-		p.ready = false
-		w.print("pod-not-ready %s %s", p.scenario.node, key)
-	}
-	if n != nil && n.evicted && p.movable() {
-		w.print("evict %s %s node-lost", p.scenario.node, key)
-		delete(w.pods, key)
-		return
-	}
-	due := never
-	if n != nil && w.scenario.manager && !p.scenario.finished {
-		for taint, added := range n.taints {
-			if taintKey, noExecute := strings.CutSuffix(taint, ":NoExecute"); noExecute {
-				if other := opposites[taintKey]; taintKey == wantedOf(n) && n.changed > added && p.patience(other) == forEver {
-					added = n.changed // it had no timer before the swap
-				}
-				due = min(due, p.deadline(taintKey, added))
+// smallest removes the parts of a file that the difference does not need.
+func smallest(f *file) *file {
+	for again := true; again; {
+		again = false
+		for i := 0; i < len(f.events)+len(f.pods)+len(f.nodes); i++ {
+			g := without(f, i)
+			if d := difference(g); d != "" && !strings.HasPrefix(d, "fault") {
+				f, again = g, true
+				break
 			}
 		}
 	}
-	switch {
-	case due <= w.now:
-		w.print("evict %s %s taint", p.scenario.node, key)
-		delete(w.pods, key)
-	case due == never && p.timed:
-		w.print("cancel %s %s", p.scenario.node, key)
-	}
-	if p.timed = due != never; p.scenario.evicted && w.scenario.evictedPodTTL > 0 && w.now >= p.created+w.scenario.evictedPodTTL {
-		w.print("clear-pod %s %s", p.scenario.node, key)
-		delete(w.pods, key)
-	}
+	return f
 }
 
-var opposites = map[string]string{wantedBy["False"]: wantedBy["Unknown"], wantedBy["Unknown"]: wantedBy["False"]}
-
-// patience returns how many seconds a pod tolerates a taint, by its first matching toleration.
-func (p *referencePod) patience(key string) int {
-	for _, t := range p.scenario.tolerates {
-		if t.key == "" || t.key == key {
-			return t.seconds
+// The output for random clusters equals that of a reference model, written from the contract without
+// knowledge of the product. REFERENCE_CLUSTERS sets the number of clusters, REFERENCE_FROM the
+// first seed.
+func TestScenario_EqualsReferenceModel(t *testing.T) {
+	from, clusters := number(t, "REFERENCE_FROM", 0), number(t, "REFERENCE_CLUSTERS", 1000)
+	bad, kinds, unsure := 0, map[string]int{}, 0
+	for seed := from; seed < from+clusters && bad < 3; seed++ {
+		f := generate(seed)
+		if d := difference(f); d != "" {
+			bad++
+			t.Errorf("seed %d: %s", seed, d)
+			if !strings.HasPrefix(d, "fault") {
+				f = smallest(f)
+				t.Errorf("smallest: %s\n%s", f.text(), difference(f))
+			}
+		}
+		w, _ := f.run()
+		for _, l := range w.lines {
+			kinds[strings.Split(l.text, `"`)[7]]++
+		}
+		if w.unsure {
+			unsure++
 		}
 	}
-	return 0
+	if clusters < 1000 {
+		return
+	}
+	for _, kind := range []string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel", "clear-pod"} {
+		if kinds[kind] < 100 {
+			t.Errorf("got %d lines of kind %s in %d clusters, want at least 100", kinds[kind], kind, clusters)
+		}
+	}
+	if unsure > int(clusters)/10 {
+		t.Errorf("%d of %d clusters were not compared to their end, want at most a tenth", unsure, clusters)
+	}
+	t.Log(kinds, unsure)
 }
 
-// deadline returns when a pod is evicted for a taint.
-func (p *referencePod) deadline(key string, added int) int {
-	borne := p.patience(key)
-	if borne == forEver {
-		return never
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
 	}
-	return max(added, p.created) + max(borne, 0)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
 }

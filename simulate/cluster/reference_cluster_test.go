@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// contractModel is a second reference model of a cluster, as simple as possible. It visits all nodes and
+// reference is the reference model of a cluster, as simple as possible. It visits all nodes and
 // pods at every instant, and recomputes all state.
-type contractModel struct {
+type reference struct {
 	settings
 	now          time.Duration
-	nodes        map[string]*contractNode
-	pods         map[string]*contractPod
+	nodes        map[string]*referenceNode
+	pods         map[string]*referencePod
 	controller   *controller
-	previous     *controller             // of the previous controller, if there was a restart at this instant
-	printedZones map[string]contractZone // zones as last printed
+	previous     *controller              // of the previous controller, if there was a restart at this instant
+	printedZones map[string]referenceZone // zones as last printed
 	lines        []line
 	unsure       bool // the contract does not define the next result
 }
 
-type contractNode struct {
+type referenceNode struct {
 	name       string
 	created    time.Duration
 	labels     map[string]string
@@ -36,7 +36,7 @@ type contractNode struct {
 	ownStatus           map[string]string // the node's own conditions
 }
 
-type contractPod struct {
+type referencePod struct {
 	key         string
 	created     time.Duration
 	node        string
@@ -64,12 +64,12 @@ func names(name string, count int) []string {
 	return all
 }
 
-func (w *contractModel) register(f *fileNode) error {
+func (w *reference) register(f *fileNode) error {
 	for _, name := range names(f.name, f.count) {
 		if w.nodes[name] != nil {
 			return errors.New("exists")
 		}
-		n := &contractNode{name: name, created: w.now, labels: map[string]string{}, cordoned: f.cordoned, conditions: map[string]condition{},
+		n := &referenceNode{name: name, created: w.now, labels: map[string]string{}, cordoned: f.cordoned, conditions: map[string]condition{},
 			lease: notYet, beats: true, reports: true, beatsFrom: w.now, repsFrom: w.now,
 			ownStatus: map[string]string{"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}}
 		maps.Copy(n.labels, f.labels)
@@ -85,7 +85,7 @@ func (w *contractModel) register(f *fileNode) error {
 	return nil
 }
 
-func (w *contractModel) create(f *filePod) error {
+func (w *reference) create(f *filePod) error {
 	for _, name := range names(f.name, f.count) {
 		key := "default/" + name
 		if w.pods[key] != nil {
@@ -93,14 +93,14 @@ func (w *contractModel) create(f *filePod) error {
 		}
 		finished := f.phase == "Succeeded" || f.phase == "Failed"
 		runs := !f.unready && (f.phase == "" || f.phase == "Running")
-		w.pods[key] = &contractPod{key: key, created: w.now, node: f.node, tolerations: f.tolerations, finished: finished, daemon: f.daemon,
+		w.pods[key] = &referencePod{key: key, created: w.now, node: f.node, tolerations: f.tolerations, finished: finished, daemon: f.daemon,
 			ready: runs, runs: runs, evicted: f.phase == "Failed" && (f.reason == "Evicted" || f.reason == "") && f.mark == "True"}
 	}
 	return nil
 }
 
 // report writes the node's own conditions.
-func (w *contractModel) report(n *contractNode) {
+func (w *reference) report(n *referenceNode) {
 	for kind, status := range n.ownStatus {
 		w.write(n, kind, status)
 	}
@@ -113,7 +113,7 @@ func (w *contractModel) report(n *contractNode) {
 	}
 }
 
-func (w *contractModel) write(n *contractNode, kind, status string) {
+func (w *reference) write(n *referenceNode, kind, status string) {
 	was, there := n.conditions[kind]
 	is := condition{kind: kind, status: status, heartbeat: w.now, transition: w.now}
 	if there && was.status == status {
@@ -123,7 +123,7 @@ func (w *contractModel) write(n *contractNode, kind, status string) {
 }
 
 // renew executes the periodic writes of nodes at this instant.
-func (w *contractModel) renew() {
+func (w *reference) renew() {
 	for _, n := range w.nodes {
 		if n.beats && (w.now-n.beatsFrom)%(10*time.Second) == 0 {
 			n.lease = w.now
@@ -134,7 +134,7 @@ func (w *contractModel) renew() {
 	}
 }
 
-func (n *contractNode) drop(key, effect string) (was taint, there bool) {
+func (n *referenceNode) drop(key, effect string) (was taint, there bool) {
 	for i, t := range n.taints {
 		if t.key == key && t.effect == effect {
 			n.taints = slices.Delete(slices.Clone(n.taints), i, i+1)
@@ -144,12 +144,12 @@ func (n *contractNode) drop(key, effect string) (was taint, there bool) {
 	return taint{}, false
 }
 
-func (n *contractNode) has(key, effect string) bool {
+func (n *referenceNode) has(key, effect string) bool {
 	return slices.ContainsFunc(n.taints, func(t taint) bool { return t.key == key && t.effect == effect })
 }
 
 // apply executes an event.
-func (w *contractModel) apply(e *fileEvent) error {
+func (w *reference) apply(e *fileEvent) error {
 	switch e.do {
 	case "addNode":
 		return w.register(e.node)
@@ -180,7 +180,7 @@ func (w *contractModel) apply(e *fileEvent) error {
 }
 
 // touch applies an event to one of its nodes.
-func (w *contractModel) touch(n *contractNode, e *fileEvent) {
+func (w *reference) touch(n *referenceNode, e *fileEvent) {
 	switch e.do {
 	case "stop":
 		n.beats, n.reports = false, false
@@ -221,8 +221,8 @@ func (w *contractModel) touch(n *contractNode, e *fileEvent) {
 
 // run runs the whole scenario and returns its lines. It returns an error for a fault of the
 // file that only the run can find.
-func (f *file) run() (*contractModel, error) {
-	w := &contractModel{settings: f.settings, nodes: map[string]*contractNode{}, pods: map[string]*contractPod{}, printedZones: map[string]contractZone{}}
+func (f *file) run() (*reference, error) {
+	w := &reference{settings: f.settings, nodes: map[string]*referenceNode{}, pods: map[string]*referencePod{}, printedZones: map[string]referenceZone{}}
 	w.controller = w.newController()
 	for i := range f.nodes {
 		if err := w.register(&f.nodes[i]); err != nil {
@@ -260,7 +260,7 @@ func (f *file) run() (*contractModel, error) {
 
 // next returns a time before which nothing happens by itself. A time without an event is
 // harmless.
-func (w *contractModel) next() time.Duration {
+func (w *reference) next() time.Duration {
 	next := always
 	after := func(at time.Duration) {
 		if at > w.now {

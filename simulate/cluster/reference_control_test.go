@@ -12,21 +12,21 @@ import (
 // controller is the state of a controller that is not in the API.
 type controller struct {
 	startedAt time.Duration
-	since     map[*contractNode]time.Duration // not ready
-	zones     map[string]contractZone
-	full      bool                     // all zones are fully disrupted
-	timers    map[*contractPod]bool    // pods with a running timer
-	gone      map[*contractNode]string // nodes with evicted pods, and their Ready at that time
+	since     map[*referenceNode]time.Duration // not ready
+	zones     map[string]referenceZone
+	full      bool                      // all zones are fully disrupted
+	timers    map[*referencePod]bool    // pods with a running timer
+	gone      map[*referenceNode]string // nodes with evicted pods, and their Ready at that time
 }
 
-type contractZone struct {
+type referenceZone struct {
 	state string
 	rate  float64
 	token time.Duration // time of the next token
 }
 
-func (w *contractModel) newController() *controller {
-	return &controller{startedAt: w.now, since: map[*contractNode]time.Duration{}, zones: map[string]contractZone{}, timers: map[*contractPod]bool{}, gone: map[*contractNode]string{}}
+func (w *reference) newController() *controller {
+	return &controller{startedAt: w.now, since: map[*referenceNode]time.Duration{}, zones: map[string]referenceZone{}, timers: map[*referencePod]bool{}, gone: map[*referenceNode]string{}}
 }
 
 // line is one action, with its sort keys.
@@ -46,7 +46,7 @@ func compareLines(a, b line) int {
 		cmp.Compare(a.rank, b.rank), cmp.Compare(a.kind, b.kind), cmp.Compare(a.op, b.op), cmp.Compare(a.effect, b.effect))
 }
 
-func (w *contractModel) print(l line, do, rest string, args ...any) {
+func (w *reference) print(l line, do, rest string, args ...any) {
 	l.at = w.now
 	l.rank = slices.Index([]string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel", "clear-pod"}, do)
 	at := strconv.FormatFloat(float64(w.now.Round(time.Millisecond))/1e9, 'f', -1, 64)
@@ -54,12 +54,12 @@ func (w *contractModel) print(l line, do, rest string, args ...any) {
 	w.lines = append(w.lines, l)
 }
 
-func (w *contractModel) printTaint(n *contractNode, op string, t taint) {
+func (w *reference) printTaint(n *referenceNode, op string, t taint) {
 	w.print(line{node: n.name, kind: t.key, op: op, effect: t.effect}, "taint", `"node":%q,"op":%q,"key":%q,"effect":%q`, n.name, op, t.key, t.effect)
 }
 
 // modes returns which component taints and which one evicts.
-func (w *contractModel) modes() (taints, tolerations, legacy bool) {
+func (w *reference) modes() (taints, tolerations, legacy bool) {
 	based := w.manager
 	if w.taintBased != nil {
 		based = *w.taintBased
@@ -68,7 +68,7 @@ func (w *contractModel) modes() (taints, tolerations, legacy bool) {
 }
 
 // control executes all actions of the controller at this instant.
-func (w *contractModel) control() {
+func (w *reference) control() {
 	for _, n := range w.sorted() {
 		lostAt := w.markUnknown(n)
 		if _, been := w.controller.since[n]; !been {
@@ -108,16 +108,16 @@ func (w *contractModel) control() {
 	w.previous = nil
 }
 
-func (w *contractModel) sorted() []*contractNode {
-	var all []*contractNode
+func (w *reference) sorted() []*referenceNode {
+	var all []*referenceNode
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 		all = append(all, w.nodes[name])
 	}
 	return all
 }
 
-func (w *contractModel) sortedPods() []*contractPod {
-	var all []*contractPod
+func (w *reference) sortedPods() []*referencePod {
+	var all []*referencePod
 	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
 		all = append(all, w.pods[key])
 	}
@@ -125,7 +125,7 @@ func (w *contractModel) sortedPods() []*contractPod {
 }
 
 // deadline returns when a node becomes silent.
-func (w *contractModel) deadline(n *contractNode) time.Duration {
+func (w *reference) deadline(n *referenceNode) time.Duration {
 	if n.conditions["Ready"].reason != "" {
 		return w.lastHeartbeat(n) + w.gracePeriod(n) // already marked Unknown
 	}
@@ -133,7 +133,7 @@ func (w *contractModel) deadline(n *contractNode) time.Duration {
 }
 
 // gracePeriod returns the grace period of a node.
-func (w *contractModel) gracePeriod(n *contractNode) time.Duration {
+func (w *reference) gracePeriod(n *referenceNode) time.Duration {
 	if n.conditions["Ready"].status == "" {
 		return w.startup
 	}
@@ -141,13 +141,13 @@ func (w *contractModel) gracePeriod(n *contractNode) time.Duration {
 }
 
 // lastHeartbeat returns the time of the last heartbeat.
-func (w *contractModel) lastHeartbeat(n *contractNode) time.Duration {
+func (w *reference) lastHeartbeat(n *referenceNode) time.Duration {
 	return max(n.created, n.lease, n.conditions["Ready"].heartbeat)
 }
 
 // markUnknown sets the conditions of a silent node to Unknown. If Ready is among them, the node is lost
 // at the end of its grace period, even if a takeover extended it.
-func (w *contractModel) markUnknown(n *contractNode) (lostAt time.Duration) {
+func (w *reference) markUnknown(n *referenceNode) (lostAt time.Duration) {
 	if w.now < w.deadline(n) {
 		return always
 	}
@@ -170,7 +170,7 @@ func (w *contractModel) markUnknown(n *contractNode) (lostAt time.Duration) {
 	return lostAt
 }
 
-func (n *contractNode) zone() string {
+func (n *referenceNode) zone() string {
 	label := func(keys ...string) string {
 		for _, key := range keys {
 			if value, there := n.labels[key]; there {
@@ -188,7 +188,7 @@ func (n *contractNode) zone() string {
 }
 
 // computeZones computes the states and rates of the zones.
-func (w *contractModel) computeZones() {
+func (w *reference) computeZones() {
 	ready, unready := map[string]int{}, map[string]int{}
 	for _, n := range w.nodes {
 		z := n.zone()
@@ -238,7 +238,7 @@ func (w *contractModel) computeZones() {
 
 // removeZone handles a zone without nodes, which must not gain a token. The zone is dropped when it
 // would have one at the fastest rate.
-func (w *contractModel) removeZone(name string) {
+func (w *reference) removeZone(name string) {
 	z := w.controller.zones[name]
 	if z.rate == 0 {
 		z = z.turn(z.state, max(w.rate, w.secondary), w.now)
@@ -249,7 +249,7 @@ func (w *contractModel) removeZone(name string) {
 	}
 }
 
-func (w *contractModel) state(ready, unready int) string {
+func (w *reference) state(ready, unready int) string {
 	switch {
 	case ready == 0 && unready > 0:
 		return "FullDisruption"
@@ -260,10 +260,10 @@ func (w *contractModel) state(ready, unready int) string {
 }
 
 // setZone sets the state and the rate of a zone.
-func (w *contractModel) setZone(name, state string, rate float64) {
+func (w *reference) setZone(name, state string, rate float64) {
 	z, known := w.controller.zones[name]
 	if !known {
-		z = contractZone{rate: rate, token: w.firstToken(name, rate)}
+		z = referenceZone{rate: rate, token: w.firstToken(name, rate)}
 	}
 	z = z.turn(state, rate, w.now)
 	w.controller.zones[name] = z
@@ -279,7 +279,7 @@ func (w *contractModel) setZone(name, state string, rate float64) {
 }
 
 // turn returns the zone with a new state and rate.
-func (z contractZone) turn(state string, rate float64, now time.Duration) contractZone {
+func (z referenceZone) turn(state string, rate float64, now time.Duration) referenceZone {
 	if rate != z.rate && rate > 0 && (z.rate == 0 || z.token > now) {
 		z.token = now + gap(rate)
 	}
@@ -290,7 +290,7 @@ func (z contractZone) turn(state string, rate float64, now time.Duration) contra
 func gap(rate float64) time.Duration { return time.Duration(float64(time.Second) / rate) }
 
 // firstToken returns when a zone that is new to this controller has its token.
-func (w *contractModel) firstToken(zone string, rate float64) time.Duration {
+func (w *reference) firstToken(zone string, rate float64) time.Duration {
 	token := notYet
 	if w.now != w.controller.startedAt {
 		return token
@@ -312,20 +312,20 @@ const (
 
 // clearTaints removes the NoExecute taints: if all nodes are unready, the cause is probably
 // elsewhere.
-func (w *contractModel) clearTaints() {
+func (w *reference) clearTaints() {
 	for _, n := range w.nodes {
 		w.untaint(n, notReady)
 		w.untaint(n, unreachable)
 	}
 }
 
-func (w *contractModel) untaint(n *contractNode, key string) {
+func (w *reference) untaint(n *referenceNode, key string) {
 	if t, there := n.drop(key, "NoExecute"); there {
 		w.printTaint(n, "remove", t)
 	}
 }
 
-func (w *contractModel) taintNoSchedule(n *contractNode) {
+func (w *reference) taintNoSchedule(n *referenceNode) {
 	status := func(kind string) string { return n.conditions[kind].status }
 	for key, wanted := range map[string]bool{
 		notReady:                                 status("Ready") == "False",
@@ -347,7 +347,7 @@ func (w *contractModel) taintNoSchedule(n *contractNode) {
 	}
 }
 
-func (w *contractModel) relabel(n *contractNode) {
+func (w *reference) relabel(n *referenceNode) {
 	for _, what := range []string{"os", "arch"} {
 		stable, there := n.labels["kubernetes.io/"+what]
 		beta := "beta.kubernetes.io/" + what
@@ -359,8 +359,8 @@ func (w *contractModel) relabel(n *contractNode) {
 }
 
 // taintNoExecute handles the NoExecute taints.
-func (w *contractModel) taintNoExecute() {
-	waiting := map[string][]*contractNode{}
+func (w *reference) taintNoExecute() {
+	waiting := map[string][]*referenceNode{}
 	for _, n := range w.sorted() {
 		wanted, other := unreachable, notReady
 		switch n.conditions["Ready"].status {
@@ -394,20 +394,20 @@ func (w *contractModel) taintNoExecute() {
 	}
 }
 
-func (w *contractModel) addNoExecute(n *contractNode, key string, added time.Duration) {
+func (w *reference) addNoExecute(n *referenceNode, key string, added time.Duration) {
 	t := taint{key: key, effect: "NoExecute", added: added}
 	n.taints = append(n.taints, t)
 	w.printTaint(n, "add", t)
 }
 
-func (w *contractModel) oldestFirst(nodes []*contractNode) {
-	slices.SortFunc(nodes, func(a, b *contractNode) int {
+func (w *reference) oldestFirst(nodes []*referenceNode) {
+	slices.SortFunc(nodes, func(a, b *referenceNode) int {
 		return cmp.Or(cmp.Compare(w.controller.since[a], w.controller.since[b]), cmp.Compare(a.name, b.name))
 	})
 }
 
 // spend spends the token of a zone, if there is one.
-func (w *contractModel) spend(zone string) bool {
+func (w *reference) spend(zone string) bool {
 	z := w.controller.zones[zone]
 	if z.rate == 0 || z.token > w.now {
 		return false
@@ -417,7 +417,7 @@ func (w *contractModel) spend(zone string) bool {
 	return true
 }
 
-func (w *contractModel) markPods() {
+func (w *reference) markPods() {
 	for _, p := range w.sortedPods() {
 		n := w.nodes[p.node]
 		if n == nil || p.finished || !p.ready {
@@ -443,7 +443,7 @@ func (t *toleration) tolerates(against taint) bool {
 }
 
 // leaves returns when a pod is evicted for the NoExecute taints of its node.
-func (w *contractModel) leaves(p *contractPod) (at time.Duration, leaves bool) {
+func (w *reference) leaves(p *referencePod) (at time.Duration, leaves bool) {
 	n := w.nodes[p.node]
 	taints, tolerations, _ := w.modes()
 	if n == nil || p.finished || !tolerations {
@@ -466,7 +466,7 @@ func (w *contractModel) leaves(p *contractPod) (at time.Duration, leaves bool) {
 }
 
 // swapped returns the predecessor of a taint, if it had one, and its time.
-func (n *contractNode) swapped(t taint) (replaced taint, at time.Duration) {
+func (n *referenceNode) swapped(t taint) (replaced taint, at time.Duration) {
 	c := n.conditions["Ready"]
 	switch {
 	case t.key == notReady && c.status == "False":
@@ -478,7 +478,7 @@ func (n *contractNode) swapped(t taint) (replaced taint, at time.Duration) {
 }
 
 // toleratedFor returns how long a pod tolerates a taint.
-func (p *contractPod) toleratedFor(t taint) time.Duration {
+func (p *referencePod) toleratedFor(t taint) time.Duration {
 	i := slices.IndexFunc(p.tolerations, func(tol toleration) bool { return tol.tolerates(t) })
 	switch {
 	case i < 0:
@@ -489,14 +489,14 @@ func (p *contractPod) toleratedFor(t taint) time.Duration {
 	return max(0, time.Duration(*p.tolerations[i].seconds)) * time.Second
 }
 
-func (w *contractModel) evict(p *contractPod, why string) {
+func (w *reference) evict(p *referencePod, why string) {
 	delete(w.pods, p.key)
 	w.print(line{node: p.node, pod: p.key}, "evict", `"node":%q,"pod":%q,"why":%q`, p.node, p.key, why)
 }
 
-func (w *contractModel) runTimers() {
+func (w *reference) runTimers() {
 	ran := w.controller.timers
-	w.controller.timers = map[*contractPod]bool{}
+	w.controller.timers = map[*referencePod]bool{}
 	for _, p := range w.sortedPods() {
 		at, leaves := w.leaves(p)
 		switch {
@@ -512,7 +512,7 @@ func (w *contractModel) runTimers() {
 
 // lost returns when a node has been unready for so long that its pods are evicted without a
 // taint.
-func (w *contractModel) lost(n *contractNode) time.Duration {
+func (w *reference) lost(n *referenceNode) time.Duration {
 	switch c := n.conditions["Ready"]; c.status {
 	case "False":
 		return c.transition + w.timeout
@@ -523,12 +523,12 @@ func (w *contractModel) lost(n *contractNode) time.Duration {
 }
 
 // evictFromLostNodes evicts the pods of lost nodes.
-func (w *contractModel) evictFromLostNodes() {
+func (w *reference) evictFromLostNodes() {
 	if w.controller.full {
 		clear(w.controller.gone)
 		return
 	}
-	waiting := map[string][]*contractNode{}
+	waiting := map[string][]*referenceNode{}
 	for _, n := range w.sorted() {
 		if w.now >= w.lost(n) && w.controller.gone[n] != "" {
 			w.evictAll(n)
@@ -547,7 +547,7 @@ func (w *contractModel) evictFromLostNodes() {
 	}
 }
 
-func (w *contractModel) evictable(n *contractNode) (pods []*contractPod) {
+func (w *reference) evictable(n *referenceNode) (pods []*referencePod) {
 	for _, p := range w.sortedPods() {
 		if p.node == n.name && !p.daemon && !p.finished {
 			pods = append(pods, p)
@@ -556,14 +556,14 @@ func (w *contractModel) evictable(n *contractNode) (pods []*contractPod) {
 	return pods
 }
 
-func (w *contractModel) evictAll(n *contractNode) {
+func (w *reference) evictAll(n *referenceNode) {
 	for _, p := range w.evictable(n) {
 		w.evict(p, "node-lost")
 	}
 }
 
 // clear deletes evicted pods.
-func (w *contractModel) clear() {
+func (w *reference) clear() {
 	for _, p := range w.sortedPods() {
 		if p.evicted && w.evictedPodTTL > 0 && w.now >= p.created+w.evictedPodTTL && p.node != "" {
 			delete(w.pods, p.key)
@@ -574,7 +574,7 @@ func (w *contractModel) clear() {
 
 // restart starts another controller with the state of the API. Other state of the previous one is
 // lost, with an effect only if it mattered.
-func (w *contractModel) restart() {
+func (w *reference) restart() {
 	if w.previous == nil { // otherwise a controller failed before any action
 		w.previous = w.controller
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// file is a ClusterScenario of the contract model, which runs the structure. The product reads the text.
+// file is a ClusterScenario of the reference model, which runs the structure. The product reads the text.
 type file struct {
 	settings settings
 	nodes    []fileNode

@@ -2,8 +2,8 @@ package cluster_test
 
 import "testing"
 
-// Regression tests for differences found by the contract model.
-func TestScenario_RegressionsFoundByContractModel(t *testing.T) {
+// Regression tests for differences found by the reference model.
+func TestScenario_RegressionsFoundByReferenceModel(t *testing.T) {
 	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\n"
 	const node = "node.kubernetes.io/"
 	web := func(tolerations string) string {
