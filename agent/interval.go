@@ -16,7 +16,7 @@ const releasePace = 4 * eviction.MinInterval
 // is waited for by other means.
 const unknownPace = time.Second
 
-// failurePace is the delay of early checks after no pod could be evicted. Measuring and ranking
+// failurePace is how long early checks do not act after no pod could be evicted. Measuring and ranking
 // hundreds of pods at the rate of early checks would use CPU time of processes that could free
 // memory.
 const failurePace = 20 * eviction.MinInterval
