@@ -107,7 +107,8 @@ func (s *env) hardCrossing() {
 	if d := s.await(a, agent.Escalated, agent.Evicted, agent.Failed); d.Decision != agent.Escalated || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
-	if d := s.await(a, agent.SoftEnded); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusReported {
+	// The status is reported before the kill or, if memory does not last for the request, after it.
+	if d := s.await(a, agent.SoftEnded); len(d.Failed) > 0 || d.Processes == 0 || d.Status == agent.StatusNone {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
