@@ -261,8 +261,8 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 		}
 		a.checker.Spend(o)
 	}
-	verb, conditionsChanged := a.verb(o), o.Verdict.Conditions != a.logged.conditions
-	a.report(o, verb)
+	verb := a.verb(o)
+	conditionsChanged := a.report(o, verb)
 	a.delayRetry(o, verb)
 	a.save(o, conditionsChanged)
 	a.reportStalls(o)
@@ -279,13 +279,7 @@ func expectEffect(o *Outcome) {
 		o.Inflight.ExpectNoSignal(&o.Verdict)
 		return
 	}
-	var used signals.Amount
-	for i := range o.Ranking {
-		if o.Ranking[i].Pod == o.Evicted.Pod {
-			used = o.Ranking[i].Key.Usage
-		}
-	}
-	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, used)
+	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedUsage())
 }
 
 // adoptPolicy replaces the policy once new capacities of the node are known. Timers and

@@ -84,9 +84,10 @@ type PodReason struct {
 // hundreds of pods, and only the first ones matter.
 const maxPlaces = 10
 
-// report reports the outcome of a check, unless an earlier line has reported the same.
-func (a *Agent) report(o *Outcome, verb Verb) {
-	conditionsChanged := o.Verdict.Conditions != a.logged.conditions
+// report reports the outcome of a check, unless an earlier line has reported the same. It returns
+// whether the node's conditions have changed.
+func (a *Agent) report(o *Outcome, verb Verb) (conditionsChanged bool) {
+	conditionsChanged = o.Verdict.Conditions != a.logged.conditions
 	unknownChanged := o.Verdict.Unknown != a.logged.unknown
 	a.logged.conditions, a.logged.unknown = o.Verdict.Conditions, o.Verdict.Unknown
 	switch {
@@ -98,6 +99,7 @@ func (a *Agent) report(o *Outcome, verb Verb) {
 		a.reporter.Report(a.decision(o, SignalsChanged))
 	}
 	a.reportPassed(o)
+	return conditionsChanged
 }
 
 // save stores the state that must survive a restart, if the check may have changed it.

@@ -159,23 +159,21 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 
 // room returns the amount available on nodefs.
 func (w *env) room() signals.Amount {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	left := w.disk
-	for _, p := range w.pods {
-		left -= p.disk
-	}
-	return left
+	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk })
 }
 
 func (w *env) inodesFree() signals.Amount {
+	return w.remaining(w.inodes, func(p *envPod) signals.Amount { return p.inodes })
+}
+
+// remaining returns what the pods leave of a total.
+func (w *env) remaining(total signals.Amount, usage func(*envPod) signals.Amount) signals.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := w.inodes
 	for _, p := range w.pods {
-		left -= p.inodes
+		total -= usage(p)
 	}
-	return left
+	return total
 }
 
 func (w *env) Collect(ctx context.Context, what []signals.Garbage, enough func(*signals.Observations) bool) []signals.Garbage {

@@ -158,13 +158,7 @@ func (c *Checker) Spend(o *Outcome) {
 	if !before.Known {
 		before = &o.Snapshot.Node[sig]
 	}
-	kill := limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking)}
-	for i := range o.Ranking {
-		if o.Ranking[i].Pod == e.Pod {
-			kill.Expected = o.Ranking[i].Key.Usage
-		}
-	}
-	c.Limiter.Expect(&kill)
+	c.Limiter.Expect(&limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking), Expected: o.evictedUsage()})
 }
 
 // LimitReason explains the limit of an outcome. It returns an empty string if there is none.

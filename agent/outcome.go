@@ -44,6 +44,16 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
+// evictedUsage returns the usage of the evicted pod by the ranking.
+func (o *Outcome) evictedUsage() signals.Amount {
+	for i := range o.Ranking {
+		if o.Ranking[i].Pod == o.Evicted.Pod {
+			return o.Ranking[i].Key.Usage
+		}
+	}
+	return 0
+}
+
 // idle reports whether no pod was ended for the target, and no failure ended the choice. An
 // active garbage collection does not delay another threshold.
 func (o *Outcome) idle() bool {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 	"plimsoll.dev/plimsoll/lifecycle/model"
@@ -278,9 +279,9 @@ func TestCleanUpAgent_RemovesConditionsAndTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newEnv(t)
 		n := r.node("a", func(n *corev1.Node) {
-			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: agentPrefix + "MemoryPressure", Status: corev1.ConditionTrue},
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: api.Prefix + "MemoryPressure", Status: corev1.ConditionTrue},
 				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
-			n.Spec.Taints = []corev1.Taint{{Key: agentPrefix + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+			n.Spec.Taints = []corev1.Taint{{Key: api.Prefix + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		})
 		if err := r.execute(&core.Action{Kind: core.CleanUpAgent, Node: "a", Object: r.modelNode(n)}); err != nil {
 			t.Fatal(err)
@@ -289,7 +290,7 @@ func TestCleanUpAgent_RemovesConditionsAndTaints(t *testing.T) {
 		if got := taintsOf(live); got != "k:NoSchedule" {
 			t.Errorf("got taints %s, want k:NoSchedule", got)
 		}
-		if conditionOf(live, agentPrefix+"MemoryPressure").Status != "" || len(live.Status.Conditions) != 5 {
+		if conditionOf(live, api.Prefix+"MemoryPressure").Status != "" || len(live.Status.Conditions) != 5 {
 			t.Errorf("got conditions %+v", live.Status.Conditions)
 		}
 	})

@@ -75,10 +75,10 @@ func (c *Controller) Run(ctx context.Context) (err error) {
 	for _, feed := range c.feeds {
 		waits = append(waits, feed(following))
 	}
-	for ctx.Err() == nil && err == nil {
+	for ctx.Err() == nil {
 		if back := c.clock.setBack(); back > 0 {
 			err = fmt.Errorf("%w by %s", ErrSetBack, back.Round(time.Millisecond))
-			continue
+			break
 		}
 		c.wait(ctx, c.step(following))
 	}

@@ -9,12 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
-
-// agentPrefix is the prefix of the condition types and taints of agents.
-const agentPrefix = "plimsoll.dev/"
 
 // converter converts API objects. It belongs to one goroutine: it stores results to share them.
 type converter struct {
@@ -37,7 +35,7 @@ func (c *converter) node(n *corev1.Node) *model.Node {
 		if t, condition, decides := convert.Condition(one); decides {
 			condition.Reason = c.shared.text(condition.Reason)
 			f.Conditions[t] = condition
-		} else if strings.HasPrefix(string(one.Type), agentPrefix) && one.Status != corev1.ConditionFalse {
+		} else if strings.HasPrefix(string(one.Type), api.Prefix) && one.Status != corev1.ConditionFalse {
 			f.Pressures = append(f.Pressures, c.shared.text(string(one.Type)))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -60,7 +61,7 @@ func TestConverter_Autonomy(t *testing.T) {
 		{"-1h", "5m", model.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{}}}
-		for key, text := range map[string]string{agentPrefix + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
+		for key, text := range map[string]string{api.Prefix + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
 			if text != "-" {
 				n.Annotations[key] = text
 			}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
@@ -188,7 +189,7 @@ func (t *task) cleanUpAgent(ctx context.Context) error {
 		}
 		p := statusPatch{Metadata: precondition{UID: string(live.UID)}}
 		for i := range live.Status.Conditions {
-			if kind := string(live.Status.Conditions[i].Type); strings.HasPrefix(kind, agentPrefix) {
+			if kind := string(live.Status.Conditions[i].Type); strings.HasPrefix(kind, api.Prefix) {
 				p.Status.Conditions = append(p.Status.Conditions, condition{Directive: "delete", Type: kind})
 			}
 		}
@@ -208,5 +209,5 @@ func (t *task) cleanUpAgent(ctx context.Context) error {
 }
 
 func withoutAgentTaints(taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, agentPrefix) })
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, api.Prefix) })
 }

@@ -23,21 +23,18 @@ import (
 // Namespace is the namespace of the agents' leases.
 const Namespace = "plimsoll-system"
 
-// prefix is common to the annotations of Plimsoll.
-const prefix = "plimsoll.dev/"
-
 // Annotations of the agent's lease. A controller uses them to distinguish a node under pressure
 // with a live agent from one with a dead agent.
 const (
-	AnnotationVersion     = prefix + "version"      // of the agent
-	AnnotationPod         = prefix + "pod"          // namespace/name of the agent's own pod; absent outside of pods
-	AnnotationConditions  = prefix + "conditions"   // names of the True conditions, comma separated; empty: none
-	AnnotationArmed       = prefix + "armed"        // true or false: whether the agent carries out its decisions
-	AnnotationArmedReason = prefix + "armed-reason" // the reason of AnnotationArmed; "left": everything was withdrawn
-	AnnotationFindings    = prefix + "findings"     // the doctor's error codes, comma separated; empty: none
-	AnnotationDryRun      = prefix + "dry-run"      // true: the agent is not armed
-	AnnotationLastCheck   = prefix + "last-check"   // time of the last check by the node's clock, RFC 3339
-	AnnotationThresholds  = prefix + "thresholds"   // a digest: equal for nodes with equal thresholds
+	AnnotationVersion     = api.Prefix + "version"      // of the agent
+	AnnotationPod         = api.Prefix + "pod"          // namespace/name of the agent's own pod; absent outside of pods
+	AnnotationConditions  = api.Prefix + "conditions"   // names of the True conditions, comma separated; empty: none
+	AnnotationArmed       = api.Prefix + "armed"        // true or false: whether the agent carries out its decisions
+	AnnotationArmedReason = api.Prefix + "armed-reason" // the reason of AnnotationArmed; "left": everything was withdrawn
+	AnnotationFindings    = api.Prefix + "findings"     // the doctor's error codes, comma separated; empty: none
+	AnnotationDryRun      = api.Prefix + "dry-run"      // true: the agent is not armed
+	AnnotationLastCheck   = api.Prefix + "last-check"   // time of the last check by the node's clock, RFC 3339
+	AnnotationThresholds  = api.Prefix + "thresholds"   // a digest: equal for nodes with equal thresholds
 )
 
 // Vitals is the state that an agent reports with every heartbeat.

@@ -25,8 +25,6 @@ const (
 	RenewPeriod = LeaseDuration / 4
 	// delayedPeriod is the interval between attempts while a renewal is not permitted.
 	delayedPeriod = time.Second
-	// maxConflicts bounds the attempts to write against concurrent writes.
-	maxConflicts = 3
 )
 
 // renewBackoff is the delay after a failed renewal.
@@ -71,7 +69,7 @@ func renewed(old *coordinationv1.Lease, want *claim, now time.Time) *coordinatio
 func annotated(old, ours map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, old)
-	maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, api.Prefix) })
 	maps.Copy(all, ours)
 	return all
 }
@@ -85,9 +83,9 @@ type renewer struct {
 }
 
 // renew writes the lease once. After a conflicting write it calls recheck and retries at once, up
-// to maxConflicts attempts.
+// to api.MaxConflicts attempts.
 func (r *renewer) renew(ctx context.Context, want *claim, recheck func(context.Context) error) error {
-	for try := range maxConflicts {
+	for try := range api.MaxConflicts {
 		if try > 0 {
 			if err := recheck(ctx); err != nil {
 				return err
@@ -105,7 +103,7 @@ func (r *renewer) renew(ctx context.Context, want *claim, recheck func(context.C
 		}
 	}
 	return fmt.Errorf("renew %s: others wrote to the lease %s/%s %d times meanwhile: let one agent run on a node",
-		r.what, want.namespace, want.name, maxConflicts)
+		r.what, want.namespace, want.name, api.MaxConflicts)
 }
 
 func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease, error) {

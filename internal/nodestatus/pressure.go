@@ -7,10 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
-
-// prefix is common to the condition types, taints and annotations of Plimsoll.
-const prefix = "plimsoll.dev/"
 
 // wording is the text of a condition. The standard types have the kubelet's reasons and messages,
 // which operators know.
@@ -26,13 +24,13 @@ var wordings = [signals.ConditionCount]struct {
 	taint   string
 	no, yes wording
 }{
-	signals.DiskPressure: {prefix + "disk-pressure",
+	signals.DiskPressure: {api.Prefix + "disk-pressure",
 		wording{"KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure", "DiskAboveThresholds"},
 		wording{"KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure", "DiskBelowThreshold"}},
-	signals.MemoryPressure: {prefix + "memory-pressure",
+	signals.MemoryPressure: {api.Prefix + "memory-pressure",
 		wording{"KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory", "MemoryAboveThresholds"},
 		wording{"KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory", "MemoryBelowThreshold"}},
-	signals.PIDPressure: {prefix + "pid-pressure",
+	signals.PIDPressure: {api.Prefix + "pid-pressure",
 		wording{"KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID", "PIDsAboveThresholds"},
 		wording{"KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID", "PIDsBelowThreshold"}},
 }
@@ -50,7 +48,7 @@ func standardType(c signals.Condition) corev1.NodeConditionType {
 }
 
 func ownType(c signals.Condition) corev1.NodeConditionType {
-	return corev1.NodeConditionType(prefix + c.String())
+	return corev1.NodeConditionType(api.Prefix + c.String())
 }
 
 // Crossing is the cause of a condition: the signal below its threshold. The zero value means that

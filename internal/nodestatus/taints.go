@@ -34,11 +34,8 @@ func (c *Conditions) writeTaints(ctx context.Context, d *draft, n *corev1.Node) 
 	c.tainted = err
 }
 
-// maxConflicts bounds the attempts to write against concurrent writes.
-const maxConflicts = 3
-
 func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionSet) error {
-	for range maxConflicts {
+	for range api.MaxConflicts {
 		n, err := c.read(ctx) // the patch names a version: it needs the newest
 		if err != nil {
 			return err
@@ -55,7 +52,7 @@ func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionS
 			return api.Explain(err, "write the taints of the node "+c.NodeName, "patch nodes")
 		}
 	}
-	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, maxConflicts)
+	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, api.MaxConflicts)
 }
 
 // taints returns a Node's taints with our own corrected: exactly one for each condition in the set.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll.dev/plimsoll/lifecycle/agents"
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 	"plimsoll.dev/plimsoll/lifecycle/model"
@@ -124,16 +125,14 @@ func (r *run) present(a *core.Action) *pod {
 	return nil
 }
 
-// agentPrefix is the prefix of the taints of agents. A scenario has no agents: such a taint in the
-// file is from a dead agent.
-const agentPrefix = "plimsoll.dev/"
-
+// cleanUpAgent removes the taints of agents. A scenario has no agents: such a taint in the file is
+// from a dead agent.
 func (r *run) cleanUpAgent(a *core.Action) {
 	n := r.env.nodes[a.Node]
 	if n == nil {
 		return
 	}
-	isOfAgents := func(t model.Taint) bool { return strings.HasPrefix(t.Key, agentPrefix) }
+	isOfAgents := func(t model.Taint) bool { return strings.HasPrefix(t.Key, agents.Prefix) }
 	for _, t := range n.object.Taints {
 		if isOfAgents(t) {
 			r.note(Line{Do: doTaint, Node: a.Node, Op: opRemove, Key: t.Key, Effect: t.Effect.String()})

@@ -107,8 +107,12 @@ func (s *env) hardCrossing() {
 	if d := s.await(a, agent.Escalated, agent.Evicted, agent.Failed); d.Decision != agent.Escalated || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
-	// The status is reported before the kill or, if memory does not last for the request, after it.
-	if d := s.await(a, agent.SoftEnded); len(d.Failed) > 0 || d.Processes == 0 || d.Status == agent.StatusNone {
+	// The status is reported before the kill. It is pending only if the API server has not answered
+	// within 200 ms, as on a busy machine.
+	const patience = 200 // ms
+	d := s.await(a, agent.SoftEnded)
+	late := d.Status == agent.StatusPending && d.ExitTime != nil && *d.ExitTime >= patience
+	if len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusReported && !late {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()

@@ -10,6 +10,10 @@ import (
 )
 
 const (
+	// Prefix is common to the condition types, taints and annotations of Plimsoll.
+	Prefix = "plimsoll.dev/"
+	// MaxConflicts bounds the attempts of the agent to write against concurrent writes.
+	MaxConflicts = 3
 	// FieldOwner is the field manager in all writes by the agent.
 	FieldOwner = "plimsoll-agent"
 	// RequestTimeout bounds one request of the agent that reports its state.

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -44,7 +45,7 @@ func saved(document string) (*charts, error) {
 	}
 	for _, r := range t.rows {
 		if r[1] == other {
-			c.groups = append(c.groups, map[bool]string{true: "maximum", false: r[0]}[r[0] == "as fast as it goes"])
+			c.groups = append(c.groups, strings.Replace(r[0], "as fast as it goes", "maximum", 1))
 		}
 	}
 	return &charts{others: "the same agent, a check every 10 s", list: []chart{c}}, nil
@@ -120,7 +121,8 @@ func (all *charts) write(to io.Writer) error {
 	for _, entry := range []struct {
 		name  string
 		color color.Color
-	}{{"Plimsoll", oursColor}, {all.others, othersColor}} {
+		left  vg.Length
+	}{{"Plimsoll", oursColor, 16}, {all.others, othersColor, 110}} {
 		b, err := plotter.NewBarChart(plotter.Values{0}, barWidth)
 		if err != nil {
 			return err
@@ -129,8 +131,7 @@ func (all *charts) write(to io.Writer) error {
 		one := plot.NewLegend()
 		one.Left, one.TextStyle.Font.Size, one.ThumbnailWidth = true, 10, 14
 		one.Add(entry.name, b)
-		left := map[bool]vg.Length{true: 16, false: 110}[entry.name == "Plimsoll"]
-		one.Draw(draw.Crop(area, left, 0, 4, 0))
+		one.Draw(draw.Crop(area, entry.left, 0, 4, 0))
 	}
 	_, err := picture.WriteTo(to)
 	return err

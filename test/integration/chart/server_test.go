@@ -286,7 +286,7 @@ func (s *server) settingSurvivesUpgrades(t *testing.T) {
 			t.Errorf("the notes do not contain %q:\n%s", words, notes)
 		}
 	}
-	contains(s.must(t, "install", `agent.arming.all="armed"`), "The agents are told to act")
+	contains(s.must(t, "install", `agent.arming.all="armed"`), "All agents are set to armed")
 	expect("armed", "installed with a setting")
 	set("disarmed")
 	contains(s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`), "The agents are disarmed")
