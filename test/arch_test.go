@@ -321,9 +321,11 @@ func TestSources_HaveNoLocalPath(t *testing.T) {
 		if err != nil {
 			continue // removed, but not committed yet
 		}
+		// The directory of the kubelet on every node of Container-Optimized OS is no local path.
+		checked := strings.ReplaceAll(string(text), "/ho"+"me/kubernetes", "COS")
 		for _, needle := range needles {
-			if i := strings.Index(string(text), needle); i >= 0 {
-				line := 1 + strings.Count(string(text[:i]), "\n")
+			if i := strings.Index(checked, needle); i >= 0 {
+				line := 1 + strings.Count(checked[:i], "\n")
 				t.Errorf("%s:%d: contains %s, which does not exist on other machines: write the path relative to the repository", path.Clean(name), line, needle)
 			}
 		}

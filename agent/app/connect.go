@@ -141,7 +141,7 @@ func (a *app) logSource(s cgroupnotify.Source) {
 // notifications describes all sources of notifications in one line.
 func (a *app) notifications() string {
 	if a.notifier == nil {
-		return "none, looks come by the timer alone"
+		return "none, checks follow the timer alone"
 	}
 	var parts []string
 	for _, s := range a.notifier.Sources() {

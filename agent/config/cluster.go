@@ -29,7 +29,7 @@ var clusterOptions = []options.Option[Agent]{
 	{Field: "podLogsDir", Flag: "pod-logs-dir", Default: "/var/log/pods", Set: options.String(func(c *Agent) *string { return &c.PodLogsDir }),
 		Help: "Directory of the logs of pods."},
 	{Field: "kubeletConfig", Flag: "kubelet-config", Default: "/var/lib/kubelet/config.yaml", Set: options.String(func(c *Agent) *string { return &c.KubeletConfig }),
-		Help: "Configuration file of the kubelet, read to detect what the kubelet reports and enforces itself. The file is optional."},
+		Help: "Configuration file of the kubelet, read to detect what the kubelet reports and enforces itself. A directory is the drop-in directory of a kubelet without such a file, as in k3s. The file is optional."},
 	{Field: "kubeletCgroupRoot", Flag: "kubelet-cgroup-root", Set: options.String(func(c *Agent) *string { return &c.KubeletCgroupRoot }),
 		Help: "Cgroup below which the kubelet creates the cgroups of pods (cgroupRoot of the kubelet), such as /kubelet. Empty: detected from the configuration and command line of the kubelet."},
 	{Field: "volumeStatsAggPeriod", Flag: "volume-stats-agg-period", Default: "1m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),

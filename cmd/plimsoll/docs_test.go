@@ -27,8 +27,8 @@ var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
 	force-conflicts sort-by field-selector from-literal replicas
-	api-versions create-namespace install no-hooks reset-then-reuse-values set
-	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
+	api-versions create-namespace install no-hooks reset-then-reuse-values set values
+	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold`)
 
 // Documents, examples, manifests and help texts name only flags and values of the program.

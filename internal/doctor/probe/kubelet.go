@@ -57,38 +57,68 @@ func (o *NodeOptions) configz(ctx context.Context) (kubeletconfig.Config, error)
 	return kubeletconfig.ReadConfigz(text)
 }
 
-// KubeletSources reads all sources of a kubelet's configuration: the file, and the flags of its
-// command line, if it is visible in procRoot. Returns [fs.ErrNotExist] if the file does not exist.
-func KubeletSources(procRoot, hostRoot, file string) (kubeletconfig.Sources, error) {
+// KubeletSources reads all sources of a kubelet's configuration: the file or directory at place, and
+// the flags of its command line, if it is visible in procRoot. A directory is the --config-dir of a
+// kubelet without --config, as in k3s and RKE2. Returns [fs.ErrNotExist] if place does not exist.
+func KubeletSources(procRoot, hostRoot, place string) (kubeletconfig.Sources, error) {
 	all, err := processes(procRoot)
 	if err != nil {
-		all = nil // in a container that sees only its own processes, the file is the only source
+		all = nil // in a container that sees only its own processes, the files are the only source
 	}
-	sources, _, err := kubeletSources(all, hostRoot, file)
+	sources, _, err := kubeletSources(all, hostRoot, place)
 	return sources, err
 }
 
 const kubeletName = "kubelet"
 
-func kubeletSources(all []doctor.Process, hostRoot, file string) (s kubeletconfig.Sources, found string, err error) {
-	if s.File, err = os.ReadFile(filepath.Join(hostRoot, file)); err != nil {
+// Flags of a kubelet that name its configuration.
+const (
+	fileFlag      = "config"
+	directoryFlag = "config-dir"
+)
+
+func kubeletSources(all []doctor.Process, hostRoot, place string) (s kubeletconfig.Sources, found string, err error) {
+	s, flag, err := readSources(filepath.Join(hostRoot, place))
+	if err != nil {
 		return s, "", err
 	}
-	found = file
+	found = place
 	for _, p := range all {
-		given, _ := kubeletconfig.Flag(p.Args, "config")
-		if p.Name != kubeletName || given != file {
+		given, named := kubeletconfig.Flag(p.Args, flag)
+		if p.Name != kubeletName || !named || filepath.Clean(given) != filepath.Clean(place) {
 			continue
 		}
 		s.Args = p.Args
 		found += fmt.Sprintf(" and the command line of process %d", p.PID)
-		if dir, given := kubeletconfig.Flag(p.Args, "config-dir"); given && dir != "" {
+		if dir, given := kubeletconfig.Flag(p.Args, directoryFlag); flag == fileFlag && given && dir != "" {
 			found += " and " + dir
 			s.DropIns, err = DropIns(filepath.Join(hostRoot, dir))
 		}
 		break
 	}
 	return s, found, err
+}
+
+// readSources reads a configuration file, or the drop-in files of a directory in place of it. It
+// returns the flag by which a kubelet names such a place.
+func readSources(place string) (s kubeletconfig.Sources, flag string, err error) {
+	info, err := os.Stat(place)
+	if err != nil {
+		return s, "", err
+	}
+	if !info.IsDir() {
+		s.File, err = os.ReadFile(place)
+		return s, fileFlag, err
+	}
+	files, err := DropIns(place)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("read the kubelet's drop-in files: %s has no file *.conf", place)
+	}
+	if err != nil {
+		return s, "", err
+	}
+	s.File, s.DropIns = files[0], files[1:]
+	return s, directoryFlag, nil
 }
 
 // DropIns reads the drop-in files of a kubelet below a directory, in the order in which it merges

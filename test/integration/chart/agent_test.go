@@ -43,6 +43,14 @@ var variants = map[string][]string{
 	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`,
 		`metrics.authorization={"credentials":{"name":"prometheus","key":"token"}}`, `metrics.readers=[{"kind":"ServiceAccount","name":"prometheus-k8s","namespace":"monitoring"}]`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
+	"preset kind":         {preset("kind")},
+	"preset k3s":          {preset("k3s")},
+	"preset rke2":         {preset("rke2")},
+	"preset eks-al2023":   {preset("eks-al2023")},
+	"preset bottlerocket": {preset("bottlerocket")},
+	"preset gke-cos":      {preset("gke-cos")},
+	"preset openshift":    {preset("openshift")},
+	"preset talos":        {preset("talos")},
 }
 
 // TestVariants_AreValid checks that the chart's output is valid, that the program starts with the

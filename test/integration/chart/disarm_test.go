@@ -107,7 +107,7 @@ func (s *server) settingBeforeInstall(t *testing.T) {
 	kubectl := needTool(t, "kubectl")
 	kubectl.args = s.helm.args[1:]
 	kubectl.must(t, strings.Fields(remedy[1])...)
-	if notes := s.must(t, "install"); !strings.Contains(notes, "was there before, and is not this release's") {
+	if notes := s.must(t, "install"); !strings.Contains(notes, "existed before this release and does not belong to it") {
 		t.Errorf("the notes do not report that the release does not own it:\n%s", notes)
 	}
 	s.must(t, "upgrade", `podAnnotations={"a":"b"}`)
