@@ -42,7 +42,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components components-1.36 demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components components-1.36 demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -117,6 +117,18 @@ test-edge: components ## the packages that speak to real components (root)
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
 	$(GO) test -p $(ABREAST) -parallel $$((2 * $(ABREAST))) -timeout 30m $(CLUSTER)
+
+# A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
+# machine. The first layout is kubeadm's, in which the node is the machine; the second is kind's.
+NODE_V2      = $(GO) run ./test/harness/vm node -limit $(1) $(2) ./test/e2e/whole
+V2_SCENARIOS ?= memory|PIDs_by_priority|disk
+
+test-node-v2: components ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
+	$(call NODE_V2,20m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
+
+e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2, in kubeadm's and in kind's layout (root)
+	$(call NODE_V2,60m) -test.v
+	$(call NODE_V2,60m,-env CGROUP_ROOT=kubelet) -test.v
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m $(WHOLE)

@@ -23,9 +23,10 @@ import (
 
 const (
 	mib = 1 << 20
-	// patience bounds every wait.
-	patience = 90 * time.Second
 )
+
+// patience bounds every wait.
+var patience = cluster.Patience(90 * time.Second)
 
 // The node's resources, in bytes, tasks and inodes. Its kubelet measures the machine, so it
 // reserves everything beyond the pods' share.
@@ -59,7 +60,7 @@ func newEnv(t testing.TB, audit *recorder.Audit) *env {
 	cluster.Need(t)
 	s := &env{TB: t, static: t.TempDir(), expectEvicted: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
 	o := cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
-		Memory: nodeMemory, Pids: nodePids, Tainted: true,
+		Memory: nodeMemory, Pids: nodePids, Tainted: true, CgroupRoot: os.Getenv("CGROUP_ROOT"),
 		Filesystem:    cluster.Filesystem{Size: nodeDisk, Inodes: nodeInodes},
 		KubeletConfig: s.kubeletConfig(),
 	}}

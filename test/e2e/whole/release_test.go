@@ -42,10 +42,13 @@ func (s *env) buildImage() {
 	s.Helper()
 	dir := s.TempDir()
 	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll")}
-	s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", r.plimsoll, "../../../cmd/plimsoll")
-	s.build("go", "-C", "../../../deploy/image", "run", ".", "-version", tag, "-out", dir, "amd64="+r.plimsoll)
+	built, err := cluster.Prebuilt(dir, "plimsoll", "plimsoll.tar")
+	s.must(err)
+	if !built {
+		s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", r.plimsoll, "../../../cmd/plimsoll")
+		s.build("go", "-C", "../../../deploy/image", "run", ".", "-version", tag, "-out", dir, "amd64="+r.plimsoll)
+	}
 	s.must(s.Node.Load(s.Context(), filepath.Join(dir, "plimsoll.tar"), reference))
-	var err error
 	r.helm, err = cluster.Binary("helm")
 	s.must(err)
 	r.kubeconfig, err = s.Kubeconfig(s.Admin())
@@ -143,7 +146,7 @@ func (s *env) runHelm(verb string, args ...string) {
 	s.must(err)
 	file := filepath.Join(s.release.dir, "values.yaml")
 	s.must(os.WriteFile(file, text, 0o600))
-	s.helm(append([]string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + file, "--wait", "--timeout=90s"}, args...)...)
+	s.helm(append([]string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + file, "--wait", "--timeout=" + patience.String()}, args...)...)
 }
 
 func (s *env) helm(args ...string) {

@@ -97,7 +97,7 @@ const startPatience = 3 * time.Minute
 // Returns an error with the last log lines if a component fails; all processes and files are
 // then removed.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, Patience(startPatience))
 	defer cancel()
 	o.Components = o.Components.complete()
 	c := &Cluster{options: o}

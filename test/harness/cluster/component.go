@@ -71,7 +71,7 @@ func (c *Component) launch() error {
 
 // AwaitHealthy waits until the component answers its health check.
 func (c *Component) AwaitHealthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, Patience(patience))
 	defer cancel()
 	err := await(ctx, func(ctx context.Context) error {
 		if !c.Running() {
@@ -167,8 +167,8 @@ func (c *Component) ended(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the end of %s: %w", c.Name, ctx.Err())
-	case <-time.After(patience):
-		return fmt.Errorf("%s did not end within %v", c.Name, patience)
+	case <-time.After(Patience(patience)):
+		return fmt.Errorf("%s did not end within %v", c.Name, Patience(patience))
 	}
 }
 

@@ -234,7 +234,7 @@ func (p *Pod) removeSandboxes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the sandboxes of pod %s: %w", p.Object.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, removeWait)
+	ctx, cancel := context.WithTimeout(ctx, Patience(removeWait))
 	defer cancel()
 	for _, sandbox := range sandboxes.Items {
 		if err := await(ctx, func(ctx context.Context) error { return p.removeOne(ctx, sandbox.Id) }); err != nil {

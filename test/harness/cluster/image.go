@@ -35,6 +35,16 @@ type Image struct {
 
 // importOwnImages builds the program of the containers and imports both images.
 func (n *Node) importOwnImages(ctx context.Context) error {
+	if err := n.buildWorkload(ctx); err != nil {
+		return err
+	}
+	return n.Import(ctx, Image{Name: PauseImage, Runs: true}, Image{Name: HogImage, Runs: true})
+}
+
+func (n *Node) buildWorkload(ctx context.Context) error {
+	if built, err := Prebuilt(n.dir, "workload"); built || err != nil {
+		return err
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
@@ -44,7 +54,7 @@ func (n *Node) importOwnImages(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", build.Args, err, out)
 	}
-	return n.Import(ctx, Image{Name: PauseImage, Runs: true}, Image{Name: HogImage, Runs: true})
+	return nil
 }
 
 // MakeImages imports count distinct images of size bytes each and returns their names,

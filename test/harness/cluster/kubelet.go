@@ -23,7 +23,7 @@ func (n *Node) kubeletDefaults(port, health int) map[string]any {
 		"address": "127.0.0.1", "port": port, "readOnlyPort": 0,
 		"healthzBindAddress": "127.0.0.1", "healthzPort": health,
 		"failCgroupV1": false, "failSwapOn": false,
-		"cgroupDriver": "cgroupfs", "cgroupRoot": n.Cgroup, "cgroupsPerQOS": true, "enforceNodeAllocatable": []string{"pods"},
+		"cgroupsPerQOS": true, "enforceNodeAllocatable": []string{"pods"},
 		"oomScoreAdj":              0, // lower values need CAP_SYS_RESOURCE
 		"containerRuntimeEndpoint": "unix://" + n.Socket,
 		"podLogsDir":               n.PodLogs, "staticPodPath": "", "volumePluginDir": n.path("flexvolume"), "resolvConf": n.path("resolv.conf"),
@@ -93,6 +93,7 @@ func (n *Node) writeKubeletConfig() error {
 		return err
 	}
 	config := n.kubeletDefaults(port, health)
+	maps.Copy(config, n.kubeletCgroups())
 	maps.Copy(config, n.cluster.options.Node.KubeletConfig)
 	text, err := yaml.Marshal(config)
 	if err != nil {

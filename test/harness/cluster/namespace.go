@@ -23,7 +23,10 @@ var tunables = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom",
 }
 
-// namespace is a mount namespace. It exists while a process runs in it. Mounts made outside
+// containerdSocket is the only path at which the kubelet's cAdvisor supports containerd.
+const containerdSocket = "/run/containerd/containerd.sock"
+
+// namespace is a mount namespace; with PID 0 that of this process. It exists while a process runs in it. Mounts made outside
 // propagate into it; mounts made inside do not propagate out, and disappear with its last
 // process.
 type namespace struct{ pid int }
@@ -31,6 +34,9 @@ type namespace struct{ pid int }
 // enter wraps a command so that it runs in the namespace. The PID is the command's own:
 // nsenter(1) calls execve.
 func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
+	if n.pid == 0 {
+		return cmd
+	}
 	inside := exec.Command("nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(n.pid) + "/ns/mnt", "--", cmd.Path}, cmd.Args[1:]...)...)
 	inside.Env, inside.SysProcAttr, inside.ExtraFiles = cmd.Env, cmd.SysProcAttr, cmd.ExtraFiles
 	inside.Stdin, inside.Stdout, inside.Stderr = cmd.Stdin, cmd.Stdout, cmd.Stderr
@@ -38,8 +44,13 @@ func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 }
 
 // newNamespace starts the process that pins the namespace. It mounts the private directories,
-// reports "ready" and exits with this process.
+// reports "ready" and exits with this process. A whole machine needs none: everything in it is
+// the cluster's.
 func (s *system) newNamespace(ctx context.Context) (namespace, error) {
+	socket := filepath.Join(s.dir, "c.sock")
+	if wholeMachine() {
+		return namespace{}, errors.Join(os.MkdirAll("/run/containerd", 0o711), os.Symlink(socket, containerdSocket))
+	}
 	// Shared propagation, as on a host with systemd. Otherwise pods would not receive mounts
 	// made during their run time (mountPropagation: HostToContainer).
 	script := "set -e\nmount -n --make-rshared /\n"
@@ -56,8 +67,7 @@ func (s *system) newNamespace(ctx context.Context) (namespace, error) {
 		}
 		script += "mount -n --bind " + file + " /proc/sys/" + name + "\n"
 	}
-	// The kubelet's cAdvisor supports containerd at this path only.
-	script += "mkdir /run/containerd\nln -s " + filepath.Join(s.dir, "c.sock") + " /run/containerd/containerd.sock\n"
+	script += "mkdir /run/containerd\nln -s " + socket + " " + containerdSocket + "\n"
 	return s.startHolder(ctx, script+"echo ready\nexec cat\n")
 }
 

@@ -28,6 +28,10 @@ type NodeOptions struct {
 	Memory int64
 	// Pids is the task limit of the node's cgroup; 0: no limit.
 	Pids int64
+	// CgroupRoot nests the node below a slice of this name, as kind does, on a whole machine
+	// with systemd (test/harness/vm). Empty: the node is the machine. Then Memory has no effect,
+	// and Pids limits the machine's tasks beyond those that run already.
+	CgroupRoot string
 	// Filesystem contains the kubelet's root and the pods' logs, and containerd's root unless
 	// ImageFilesystem is set. With size 0 they are on the file system of the temporary
 	// directory.
@@ -62,6 +66,7 @@ type Node struct {
 	cluster      *Cluster
 	dir          string
 	namespace    namespace
+	slices       []string // names of the slices above kubepods.slice
 	searchPath   string
 	conn         *grpc.ClientConn
 	kubeletPorts []string // of its server and of its health endpoint
@@ -80,10 +85,9 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 	if o.Memory == 0 {
 		o.Memory = sandbox.MaxLimit
 	}
-	if n.Sandbox, err = sandbox.NewNode(nodeName, o.Memory, sandbox.PidsMax(o.Pids)); err != nil {
+	if err := n.makeCgroup(o); err != nil {
 		return err
 	}
-	n.Cgroup = n.Sandbox.Path()
 	if err := addHierarchies(filepath.Base(n.Cgroup)); err != nil {
 		return fmt.Errorf("make the node's cgroups: %w", err)
 	}

@@ -58,7 +58,7 @@ func (p *Pod) Order(ctx context.Context, container, command string) error {
 // order returns the size of the container's replies before the command, in bytes.
 func (p *Pod) order(ctx context.Context, container, command string) (before int64, err error) {
 	fd := -1
-	starts, cancel := context.WithTimeout(ctx, startTime)
+	starts, cancel := context.WithTimeout(ctx, Patience(startTime))
 	defer cancel()
 	err = await(starts, func(context.Context) (err error) {
 		fd, err = unix.Open(p.pipe(container), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -92,7 +92,7 @@ func (n *Node) Pod(object *corev1.Pod) *Pod {
 	uid := string(object.UID)
 	return &Pod{
 		Object:     object,
-		Cgroup:     filepath.Join(n.Cgroup, "kubepods", qosDirectory[qos(object)], "pod"+uid),
+		Cgroup:     n.podCgroup(qos(object), uid),
 		Logs:       filepath.Join(n.PodLogs, object.Namespace+"_"+object.Name+"_"+uid),
 		Volumes:    filepath.Join(n.KubeletRoot, "pods", uid, "volumes"),
 		Containers: map[string]string{},

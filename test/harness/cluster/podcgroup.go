@@ -14,7 +14,7 @@ import (
 // makeCgroup creates the pod's directory with its memory limit: the sum of the containers'
 // limits, if every container has one.
 func (p *Pod) makeCgroup() error {
-	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
+	memory := p.memoryDir()
 	if err := os.MkdirAll(memory, 0o755); err != nil {
 		return err
 	}
@@ -57,8 +57,7 @@ func (p *Pod) removeCgroup() error {
 // failed read.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
-	root := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(p.memoryDir(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
 			return ignoreGone(err)
 		}
@@ -78,7 +77,13 @@ func (p *Pod) PIDs() ([]int, error) {
 	return pids, err
 }
 
-func (p *Pod) belowNode() string { return strings.TrimPrefix(p.Cgroup, p.node.Cgroup) }
+// memoryDir returns the pod's directory in the hierarchy of the memory controller.
+func (p *Pod) memoryDir() string {
+	if p.node.Sandbox.Version() == 2 {
+		return filepath.Join(cgroupRoot, p.Cgroup)
+	}
+	return filepath.Join(cgroupRoot, "memory", p.Cgroup)
+}
 
 // ignoreGone drops errors about concurrently removed cgroups.
 func ignoreGone(err error) error {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -46,7 +47,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
       runtime_type = "io.containerd.runc.v2"
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         BinaryName = "RUNC"
-        SystemdCgroup = false
+        SystemdCgroup = SYSTEMD
         Root = "DIR/runc"
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["DIR/cni/bin"]
@@ -67,7 +68,7 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	text := strings.NewReplacer("DIR", n.dir, "ROOT", n.ContainerdRoot, "RUNC", runc, "PAUSE", PauseImage).Replace(runtimeConfig)
+	text := strings.NewReplacer("DIR", n.dir, "ROOT", n.ContainerdRoot, "RUNC", runc, "PAUSE", PauseImage, "SYSTEMD", strconv.FormatBool(wholeMachine())).Replace(runtimeConfig)
 	for name, text := range map[string]string{n.path("cni", "conf", "10-fake.conflist"): fakeNetwork, n.path("containerd.toml"): text} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err

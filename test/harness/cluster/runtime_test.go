@@ -107,7 +107,7 @@ func hasCgroup(t *testing.T, ctx context.Context, p *Pod) {
 	if err := p.Do(ctx, "fill 20MiB"); err != nil {
 		t.Fatal(err)
 	}
-	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
+	memory := p.memoryDir()
 	if text, err := os.ReadFile(filepath.Join(memory, "memory.limit_in_bytes")); err == nil && strings.TrimSpace(string(text)) != "67108864" {
 		t.Errorf("the pod's limit is %s", text)
 	}

@@ -21,7 +21,7 @@ func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
-	if err := remove(n.dirs()); err != nil {
+	if err := errors.Join(remove(n.dirs()), n.removeSlice()); err != nil {
 		return fmt.Errorf("close sandbox node %s: %w", n.name, err)
 	}
 	open.Delete(n)

@@ -19,7 +19,8 @@ type Node struct {
 	name    string
 	limit   int64
 	layout  layout
-	systemd bool
+	systemd bool // directories have the names of the systemd driver
+	slice   bool // systemd manages the node's directories
 	pidsMax int64
 
 	mu     sync.Mutex

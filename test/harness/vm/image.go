@@ -16,7 +16,7 @@ import (
 )
 
 // here is the machine's directory for the files of the working directory.
-const here = "/here"
+const here = wire.Here
 
 // diskSize is the maximum size of the machine's disk. Its file is sparse: on the host it
 // occupies only the written blocks.

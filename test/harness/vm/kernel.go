@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +15,9 @@ import (
 // flavour is Debian's kernel for virtual machines: small, with all features of a node.
 const flavour = "linux-image-cloud-amd64"
 
-// drivers are the modules of the disk, in the order of their dependencies.
-var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"}
+// drivers are the modules of the disks, and of what a node needs beside them: layers of images,
+// small file systems, a network interface. They are in the order of their dependencies.
+var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "overlay", "loop", "dummy"}
 
 // kernel is the part of a package that boots a machine.
 type kernel struct {
@@ -28,6 +31,7 @@ var programs = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86",
 	"cpio":               "cpio",
 	"mke2fs":             "e2fsprogs",
+	"mmdebstrap":         "mmdebstrap",
 }
 
 // install installs missing programs.
@@ -63,7 +67,13 @@ func apt(remedy, dir string, args ...string) error {
 	return nil
 }
 
-// cache returns the directory of kernels, by version.
+// kernels returns the directory of kernels by version, with the modules of the present list.
+func kernels() (string, error) {
+	dir, err := cache()
+	return filepath.Join(dir, fmt.Sprintf("kernels-%.4x", sha256.Sum256([]byte(strings.Join(drivers, " "))))), err
+}
+
+// cache returns the directory of kernels and root file systems.
 func cache() (string, error) {
 	if dir := os.Getenv("PLIMSOLL_VM_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -78,7 +88,7 @@ func cache() (string, error) {
 // provide returns the newest kernel in the cache, or fetches one. To get a newer one, remove
 // the cache.
 func provide() (*kernel, error) {
-	dir, err := cache()
+	dir, err := kernels()
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +183,13 @@ func copyFiles(all, cached string) error {
 		return err
 	}
 	for i, name := range drivers {
-		found, err := filepath.Glob(filepath.Join(all, "lib/modules/*/kernel/drivers/*", name+".ko"))
+		var found []string
+		err := filepath.WalkDir(filepath.Join(all, "lib/modules"), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Name() == name+".ko" {
+				found = append(found, path)
+			}
+			return err
+		})
 		if err != nil || len(found) != 1 {
 			return fmt.Errorf("the modules %s are %v, %v: want one", name, found, err)
 		}

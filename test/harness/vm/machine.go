@@ -34,11 +34,11 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 	if err != nil {
 		return nil, err
 	}
-	initramfs, err := i.pack(ctx, k, plan)
+	disks, err := i.disks(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	disk, err := i.disk(ctx)
+	initramfs, err := i.pack(ctx, k, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the machine was not finished after %v", limit))
 	defer cancel()
 	m := machine{console: filepath.Join(i.dir, "console"), verdict: wire.NewVerdict(plan)}
-	err = m.run(ctx, qemu(o, k, initramfs, disk, m.console))
+	err = m.run(ctx, qemu(o, k, initramfs, disks, m.console))
 	if verdict := m.verdict.Err(); o.console || err != nil || errors.As(verdict, new(*wire.Incomplete)) {
 		m.showConsole()
 	}
@@ -61,15 +61,36 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 // a third for page faults. With an emulated time-stamp counter that the kernel does not trust,
 // every read of the clock would cost 5 µs. A late timer interrupt on a busy host does not stop
 // the kernel.
-func qemu(o *options, k *kernel, initramfs, disk, console string) []string {
-	return []string{"qemu-system-x86_64",
+func qemu(o *options, k *kernel, initramfs string, disks []string, console string) []string {
+	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check quiet"
+	if o.systemd {
+		line += " " + wire.RootVariable + "=/dev/vda " + wire.FilesVariable + "=/dev/vdb"
+	}
+	args := []string{"qemu-system-x86_64",
 		"-accel", "tcg,thread=multi", "-M", "pc", "-cpu", "qemu64",
 		"-smp", strconv.Itoa(o.cpus), "-m", strconv.Itoa(o.memory),
 		"-nodefaults", "-no-reboot", "-display", "none",
 		"-serial", "file:" + console, "-serial", "stdio",
-		"-drive", "file=" + disk + ",format=raw,if=virtio,cache=unsafe",
-		"-kernel", k.vmlinuz, "-initrd", initramfs,
-		"-append", "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check quiet"}
+		"-kernel", k.vmlinuz, "-initrd", initramfs, "-append", line}
+	for _, disk := range disks {
+		// The machine's writes to the disk of the cache go to a temporary file.
+		args = append(args, "-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe,snapshot="+map[bool]string{true: "on", false: "off"}[o.systemd])
+	}
+	return args
+}
+
+// disks returns the machine's disks: an empty one, or those of a system.
+func (i *image) disks(ctx context.Context, o *options) ([]string, error) {
+	if !o.systemd {
+		disk, err := i.disk(ctx)
+		return []string{disk}, err
+	}
+	root, err := provideRoot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := i.filesDisk(ctx)
+	return []string{root, files}, err
 }
 
 // machine is a running machine.

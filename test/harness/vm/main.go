@@ -20,6 +20,7 @@ const noStatus = 125
 
 const usage = `usage: vm test [-m MIB] [-smp N] [-v] PACKAGE…
        vm run  [-m MIB] [-smp N] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+       vm node [-m MIB] [-smp N] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 `
 
 // options are the flags of both modes.
@@ -28,6 +29,7 @@ type options struct {
 	cpus    int
 	verbose bool
 	console bool
+	systemd bool // boot a root file system
 	limit   time.Duration
 	put     list
 	env     list
@@ -40,7 +42,7 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(v string) error { *l = append(*l, v); return nil }
 
-var modes = map[string]func(context.Context, *options) (int, error){"run": runCommand, "test": runTests}
+var modes = map[string]func(context.Context, *options) (int, error){"run": runCommand, "test": runTests, "node": runNode}
 
 func main() {
 	if len(os.Args) < 2 || modes[os.Args[1]] == nil {
@@ -64,9 +66,14 @@ func parse(mode string, args []string) *options {
 	flags.IntVar(&o.memory, "m", 2048, "memory of the machine in MiB")
 	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
 	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end in every case")
-	if mode == "test" {
+	if o.systemd = mode == "node"; o.systemd {
+		flags.Lookup("m").DefValue = "6144"
+		o.memory = 6144
+	}
+	switch mode {
+	case "test":
 		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")
-	} else {
+	default:
 		flags.Var(&o.put, "put", "a file for the command, at the same path in the machine")
 		flags.Var(&o.env, "env", "NAME=VALUE for the command")
 		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "maximum duration of the command")

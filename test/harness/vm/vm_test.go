@@ -59,10 +59,13 @@ func TestLastLines_SplitsConsole(t *testing.T) {
 }
 
 func TestProvide_UsesNewestKernel(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("PLIMSOLL_VM_CACHE", dir)
+	t.Setenv("PLIMSOLL_VM_CACHE", t.TempDir())
+	dir, err := kernels()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-5.10.0-99-cloud-amd64", "fetching-1"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{"vmlinuz", "1-b.ko", "0-a.ko"} {

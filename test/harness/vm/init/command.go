@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,14 +14,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// environment is the environment of every command. PLIMSOLL_VM marks a machine of this harness:
-// destructive tests are safe in it.
+// environment is that of every command without systemd. PLIMSOLL_VM marks a machine of this
+// harness: destructive tests are safe in it.
 var environment = []string{"PATH=/bin", "HOME=/root", "USER=root", "TMPDIR=" + scratch, "PLIMSOLL_VM=1"}
 
 // run executes one command and reports its result.
 func (r *reporter) run(i int, c *wire.Command) error {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], c.Env...), c.Dir
+	cmd.Env, cmd.Dir = append(r.environment(), c.Env...), c.Dir
 	printed, err := r.connect(i, cmd)
 	if err != nil {
 		return err
@@ -30,12 +31,12 @@ func (r *reporter) run(i int, c *wire.Command) error {
 	}
 	begin := time.Now()
 	end := wire.Line{Kind: wire.Ended, Command: i}
-	if err := cmd.Start(); err != nil {
+	if ended, kill, err := r.start(cmd); err != nil {
 		end.Status, end.Why = 127, err.Error()
 	} else {
 		var late atomic.Bool
-		timer := time.AfterFunc(c.Limit, func() { late.Store(true); killAll() })
-		end.Status, end.Why, err = reap(cmd.Process.Pid)
+		timer := time.AfterFunc(c.Limit, func() { late.Store(true); kill() })
+		end.Status, end.Why, err = ended()
 		timer.Stop()
 		if err != nil {
 			return err
@@ -45,8 +46,10 @@ func (r *reporter) run(i int, c *wire.Command) error {
 		}
 	}
 	end.Took = time.Since(begin)
-	if err := endAll(); err != nil {
-		return err
+	if r.endAll != nil {
+		if err := r.endAll(); err != nil {
+			return err
+		}
 	}
 	if err := printed(); err != nil {
 		return err
@@ -77,6 +80,22 @@ func (r *reporter) connect(i int, cmd *exec.Cmd) (printed func() error, err erro
 		}
 		return errors.Join(<-passed, <-passed)
 	}, nil
+}
+
+// environment returns the variables of every command.
+func (r *reporter) environment() []string {
+	if r.endAll == nil {
+		return os.Environ() // of the service
+	}
+	return slices.Clone(environment)
+}
+
+// startAlone starts a command in a machine without other processes.
+func startAlone(cmd *exec.Cmd) (ended func() (int, string, error), kill func(), err error) {
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	return func() (int, string, error) { return reap(cmd.Process.Pid) }, killAll, nil
 }
 
 // reap waits for the process, and for all orphans that exit before it.

@@ -11,9 +11,13 @@ import (
 )
 
 func main() {
+	run := run
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "init: this is the first process of a virtual machine: boot one with go run ./test/harness/vm")
-		os.Exit(1)
+		if _, err := os.Stat(servicePlan); err != nil {
+			fmt.Fprintln(os.Stderr, "init: this is the first process of a virtual machine: boot one with go run ./test/harness/vm")
+			os.Exit(1)
+		}
+		run = runService
 	}
 	if err := run(); err != nil {
 		fmt.Println("init:", err) // on the console
@@ -30,16 +34,24 @@ func run() error {
 	if err := mountAll(); err != nil {
 		return err
 	}
+	// The kernel passes NAME=VALUE of its command line as the environment of this process.
+	if devices := (wire.Devices{Root: os.Getenv(wire.RootVariable), Files: os.Getenv(wire.FilesVariable)}); devices.Root != "" {
+		return startSystem(devices)
+	}
 	line, err := openLine()
 	if err != nil {
 		return err
 	}
-	r := &reporter{out: line}
-	err = prepare()
-	if err == nil {
-		err = play(r)
+	r := &reporter{out: line, start: startAlone, endAll: endAll}
+	if err := prepare(); err != nil {
+		return errors.Join(err, r.send(&wire.Line{Kind: wire.Failed, Why: err.Error()}))
 	}
-	if err != nil {
+	return r.report(wire.PlanFile)
+}
+
+// report runs the plan and reports its end.
+func (r *reporter) report(plan string) error {
+	if err := r.play(plan); err != nil {
 		return errors.Join(err, r.send(&wire.Line{Kind: wire.Failed, Why: err.Error()}))
 	}
 	return r.send(&wire.Line{Kind: wire.Finished})
@@ -50,8 +62,8 @@ func prepare() error {
 	return errors.Join(unix.Sethostname([]byte("plimsoll-vm")), loadModules(), mountScratch(), enableControllers(), raiseLoopback())
 }
 
-func play(r *reporter) error {
-	text, err := os.ReadFile(wire.PlanFile)
+func (r *reporter) play(file string) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}

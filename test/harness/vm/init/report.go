@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,11 @@ func openLine() (*os.File, error) {
 type reporter struct {
 	mu  sync.Mutex
 	out io.Writer
+
+	// start starts a command, and returns the wait for its end and how to force it.
+	start func(*exec.Cmd) (ended func() (int, string, error), kill func(), err error)
+	// endAll ends the processes that a command left; nil in a machine with others.
+	endAll func() error
 }
 
 func (r *reporter) send(l *wire.Line) error {

@@ -13,6 +13,20 @@ import (
 // PlanFile is the path of the plan for init.
 const PlanFile = "/plan"
 
+// Here is the machine's directory for the files of the working directory.
+const Here = "/here"
+
+// Variables on the kernel's command line that make the machine boot a root file system with
+// systemd instead of running the plan alone. Their values are block devices.
+const (
+	RootVariable  = "PLIMSOLL_ROOT"
+	FilesVariable = "PLIMSOLL_FILES"
+)
+
+// Devices are the block devices with the root file system, and with the files of the working
+// directory.
+type Devices struct{ Root, Files string }
+
 // Command is one line of the plan.
 type Command struct {
 	Args  []string      `json:"args"`          // the program's path in the machine first

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// release is the Debian release of the machine with systemd.
+const release = "bookworm"
+
+// packages lists what a node has beside the components: systemd and its bus, and the programs
+// that a kubelet, a runtime and the tests execute.
+var packages = []string{
+	"systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "util-linux", "mount", "procps", "e2fsprogs", "crun", "libseccomp2", "ca-certificates",
+}
+
+// rootSize is the maximum size of the root file system, a sparse file.
+const rootSize = "12G"
+
+// provideRoot returns the root file system: from the cache, or made with mmdebstrap. The name
+// contains its packages, so that a change of the list makes a new one.
+func provideRoot(ctx context.Context) (string, error) {
+	dir, err := cache()
+	if err != nil {
+		return "", err
+	}
+	names := strings.Join(packages, ",")
+	file := filepath.Join(dir, fmt.Sprintf("%s-%.6x.ext4", release, sha256.Sum256([]byte(names))))
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(dir, "making-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	fmt.Fprintf(os.Stderr, "vm: making a root file system of %s\n", release)
+	begin, tree, image := time.Now(), filepath.Join(work, "tree"), filepath.Join(work, "image")
+	remedy := "the root file system comes from Debian: check that apt works, or remove " + dir
+	if err := command(ctx, remedy, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+names, release, tree); err != nil {
+		return "", err
+	}
+	for name, text := range map[string]string{
+		"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "node\n", "etc/fstab": "",
+		"etc/machine-id": strings.Repeat("b", 32) + "\n", // a machine without one presets every unit
+	} {
+		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	for _, dir := range []string{wire.Here, "/var/lib/containerd"} {
+		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if err := makeFilesystem(ctx, image, tree, rootSize); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(os.Stderr, "vm: made it in %.0f s\n", time.Since(begin).Seconds())
+	return file, os.Rename(image, file)
+}
+
+// makeFilesystem writes a directory into a sparse file with ext4.
+func makeFilesystem(ctx context.Context, image, tree, size string) error {
+	return command(ctx, "", "mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", "-d", tree, image, size)
+}
+
+// command runs a program; its output is part of the error.
+func command(ctx context.Context, remedy, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s\n%s", name, strings.Join(args, " "), err, remedy, out)
+	}
+	return nil
+}
+
+// built lists the programs that tests would build with the Go toolchain, which the machine does
+// not have: the file in bin/built, and the arguments of go.
+var built = []struct {
+	name string
+	args []string
+}{
+	{"workload", []string{"build", "-ldflags=-s -w", "-o", "FILE", "./test/harness/cluster/workload"}},
+	{"plimsoll", []string{"build", "-trimpath", "-ldflags=-s -w -X main.version=whole", "-o", "FILE", "./cmd/plimsoll"}},
+	{"plimsoll.tar", []string{"-C", "deploy/image", "run", ".", "-version", "whole", "-out", "DIRECTORY", "amd64=DIRECTORY/plimsoll"}},
+}
+
+// putSystem copies what the tests of a whole node need into the files of the working directory.
+func (i *image) putSystem(ctx context.Context) error {
+	for _, tree := range []string{"deploy/helm"} {
+		if err := i.putTree(tree); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"go.mod"} {
+		if _, err := i.put(name); err != nil {
+			return err
+		}
+	}
+	components, err := filepath.Glob("bin/components/*")
+	if err != nil || len(components) == 0 {
+		return errors.Join(err, errors.New("bin/components is empty: run make components"))
+	}
+	for _, name := range components {
+		if _, err := i.put(name); err != nil {
+			return err
+		}
+	}
+	dir := i.at(filepath.Join(here, "bin/built"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, b := range built {
+		args := slices.Clone(b.args)
+		for n := range args {
+			args[n] = strings.NewReplacer("FILE", filepath.Join(dir, b.name), "DIRECTORY", dir).Replace(args[n])
+		}
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "SOURCE_DATE_EPOCH=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// filesDisk moves the files of the working directory out of the initramfs to a disk of their
+// own.
+func (i *image) filesDisk(ctx context.Context) (string, error) {
+	tree, file := filepath.Join(i.dir, "files"), filepath.Join(i.dir, "files.ext4")
+	if err := os.Rename(i.at(here), tree); err != nil {
+		return "", err
+	}
+	var size int64
+	err := filepath.WalkDir(tree, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return file, makeFilesystem(ctx, file, tree, fmt.Sprintf("%dM", size*5/4>>20+64))
+}
+
+// runNode implements the mode node: the tests of one package in a machine with systemd.
+func runNode(ctx context.Context, o *options) (int, error) {
+	packages, err := listPackages(o.args[:1])
+	if err != nil {
+		return 1, err
+	}
+	if len(packages) != 1 {
+		return 1, fmt.Errorf("%s are %d packages, want one", o.args[0], len(packages))
+	}
+	i, err := newImage()
+	if err != nil {
+		return 1, err
+	}
+	defer i.remove()
+	if err := errors.Join(i.putSystem(ctx), i.putTests(packages)); err != nil {
+		return 1, err
+	}
+	p := packages[0]
+	args := append([]string{p.program(), "-test.paniconexit0", "-test.timeout=" + (o.limit - time.Minute).String()}, o.args[1:]...)
+	plan := []wire.Command{{
+		Args: args, Dir: filepath.Join(here, p.dir), Limit: o.limit,
+		Env: append([]string{"CI=true", fmt.Sprintf("PLIMSOLL_VM_SLOWER=%d", slower)}, o.env...),
+	}}
+	v, err := i.boot(ctx, o, plan)
+	if v != nil {
+		summarize(packages, v)
+	}
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// slower is the factor for the waits of tests in an emulated machine.
+const slower = 6
