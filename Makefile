@@ -42,7 +42,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components components-1.36 demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -67,8 +67,19 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/harness/components run . -o ../../../bin/components
 
-components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (COMPONENTS=components-1.36)
-	$(GO) -C test/harness/components run . -kubernetes 1.36 -o ../../../bin/components-1.36
+# Components with another release of Kubernetes; COMPONENTS=components-1.36 makes tests use them.
+OLDER := 1.34 1.35 1.36
+$(OLDER:%=components-%): components-%:
+	$(GO) -C test/harness/components run . -kubernetes $* -o ../../../bin/components-$*
+
+# What depends on the release: policies, status of evicted pods, conditions, and the scenarios of
+# memory and disk on a whole node.
+KUBERNETES ?= 1.36
+COMPAT      = COMPONENTS=components-$(KUBERNETES) $(GO) test -count=1 -timeout 30m
+compat: components-$(KUBERNETES) build ## what depends on the release of Kubernetes, with KUBERNETES=1.34, 1.35 or 1.36 (root, about 15 minutes)
+	$(COMPAT) ./internal/evict/podstatus ./test/integration/rbac
+	$(COMPAT) -run 'TestEvict_BesideKubelet|TestConditions' ./test/e2e
+	$(COMPAT) -run 'TestNode_RunsScenariosInOrder/^(memory|memory_by_priority|disk|disk_by_priority)$$' $(WHOLE)
 
 demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(MAKE) -s build
@@ -131,7 +142,7 @@ e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2,
 	$(call NODE_V2,60m,-env CGROUP_ROOT=kubelet) -test.v
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
-	$(GO) test -count=1 -timeout 30m $(WHOLE)
+	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)
 
 lint: ## gofmt, vet for both architectures, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }

@@ -32,7 +32,7 @@ func TestDocs_DescribeController(t *testing.T) {
 func TestDocs_NameOnlyControllerFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	others := strings.Fields("cluster controllers namespace reset-then-reuse-values selector prefix set") // of other programs
+	others := strings.Fields("cluster controllers namespace reset-then-reuse-values selector prefix tail set") // of other programs
 	text := document(t, "how-to/replace-the-controllers.md")
 	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
 		if flags.Lookup(found[1]) == nil && !slices.Contains(others, found[1]) {

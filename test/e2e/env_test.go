@@ -24,11 +24,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-const (
-	mib = 1 << 20
-	// patience bounds every wait.
-	patience = 60 * time.Second
-)
+const mib = 1 << 20
+
+// patience bounds every wait.
+var patience = cluster.Patience(60 * time.Second)
 
 var binary string
 

@@ -60,7 +60,7 @@ func newEnv(t testing.TB, audit *recorder.Audit) *env {
 	cluster.Need(t)
 	s := &env{TB: t, static: t.TempDir(), expectEvicted: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
 	o := cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
-		Memory: nodeMemory, Pids: nodePids, Tainted: true, CgroupRoot: os.Getenv("CGROUP_ROOT"),
+		Memory: nodeMemory, Pids: nodePids, Tainted: true,
 		Filesystem:    cluster.Filesystem{Size: nodeDisk, Inodes: nodeInodes},
 		KubeletConfig: s.kubeletConfig(),
 	}}

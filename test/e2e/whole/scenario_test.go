@@ -119,6 +119,12 @@ func (s *env) pod(p *cluster.Pod) *recorder.Pod { return s.rec.Pod(p.Object.UID)
 // condition, and the only event.
 func (s *env) awaitEvicted(p *cluster.Pod, starved string) {
 	s.Helper()
+	s.awaitContainersEvicted(p, starved, "main")
+}
+
+// awaitContainersEvicted is awaitEvicted for a pod with the named offending containers.
+func (s *env) awaitContainersEvicted(p *cluster.Pod, starved, offending string) {
+	s.Helper()
 	s.expectEvicted[p.Object.UID] = true
 	name := p.Object.Name
 	s.until(name+" is evicted", func() bool { return evicted(s.pod(p)) })
@@ -137,7 +143,7 @@ func (s *env) awaitEvicted(p *cluster.Pod, starved string) {
 		s.Errorf("pod %s: the event's annotations are %v", name, e.Annotations)
 	}
 	// Inodes and processes are counted by pod.
-	if (starved == "memory" || starved == "ephemeral-storage") && e.Annotations["offending_containers"] != "main" {
+	if (starved == "memory" || starved == "ephemeral-storage") && e.Annotations["offending_containers"] != offending {
 		s.Errorf("pod %s: the event's annotations are %v", name, e.Annotations)
 	}
 }

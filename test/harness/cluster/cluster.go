@@ -114,7 +114,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 		return err
 	}
 	c.Dir = c.system.dir
-	if c.authority, err = newAuthority(); err != nil {
+	if c.authority, err = authorityOf(); err != nil {
 		return err
 	}
 	for _, dir := range []string{c.path("pki"), c.path("logs")} {

@@ -43,6 +43,9 @@ func (c *Cluster) component(which Components, name string, healthy func(context.
 }
 
 func (c *Cluster) startControlPlane(ctx context.Context) error {
+	if joined, err := c.join(ctx); joined || err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		which Components
 		start func(context.Context) error

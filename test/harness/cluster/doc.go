@@ -26,8 +26,9 @@
 //     A kubelet measures the machine, and evicts by the machine's memory.
 //   - On a machine with systemd that exists for the test only (`vm node`, PLIMSOLL_VM=systemd)
 //     the cgroup driver is systemd, and the node is the machine or a slice of it
-//     ([NodeOptions].CgroupRoot). It has no private directories and sysctls there. Waits are
-//     longer by PLIMSOLL_VM_SLOWER.
+//     (CGROUP_ROOT). It has no private directories and sysctls there. Waits are
+//     longer by PLIMSOLL_VM_SLOWER. Its control plane runs on the host ([Cluster.Export],
+//     CONTROL_PLANE).
 //   - containerd, shims and kubelet share a mount namespace. /run, /var/lib and the other fixed
 //     places they write to are private in it. The sysctls that a kubelet sets are files in it:
 //     the machine's sysctls never change. The node's own file systems are also mounted outside

@@ -17,22 +17,27 @@ import (
 // components have no private directories and sysctls.
 func wholeMachine() bool { return os.Getenv("PLIMSOLL_VM") == "systemd" }
 
-// makeCgroup creates the node's cgroup. On a whole machine with no cgroup root the node is the
-// machine, and its sandbox the slice that a kubelet creates and limits.
+// rootVariable nests the node of a whole machine below a slice of its own, as kind does, with the
+// limits of its options. Empty: the node is the machine, with a limit of tasks only.
+const rootVariable = "CGROUP_ROOT"
+
+// makeCgroup creates the node's cgroup. If the node is a machine, its sandbox is the slice that a
+// kubelet creates and limits.
 func (n *Node) makeCgroup(o NodeOptions) (err error) {
+	root := os.Getenv(rootVariable)
 	switch {
 	case !wholeMachine():
 		if n.Sandbox, err = sandbox.NewNode(nodeName, o.Memory, sandbox.PidsMax(o.Pids)); err == nil {
 			n.Cgroup = n.Sandbox.Path()
 		}
-	case o.CgroupRoot == "":
+	case root == "":
 		n.Cgroup = "/"
 		if n.Sandbox, err = sandbox.NewSlice("kubepods.slice", 0, 0); err == nil && o.Pids > 0 {
 			err = limitPids(o.Pids)
 		}
 	default:
-		n.slices = []string{o.CgroupRoot}
-		if n.Sandbox, err = sandbox.NewSlice(o.CgroupRoot+".slice", o.Memory, o.Pids); err == nil {
+		n.slices = []string{root}
+		if n.Sandbox, err = sandbox.NewSlice(root+".slice", o.Memory, o.Pids); err == nil {
 			n.Cgroup = n.Sandbox.Path()
 		}
 	}

@@ -20,7 +20,7 @@ func (n *Node) kubeletDefaults(port, health int) map[string]any {
 	pki := func(name string) string { return n.path("pki", name) }
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"address": "127.0.0.1", "port": port, "readOnlyPort": 0,
+		"address": n.kubeletAddress, "port": port, "readOnlyPort": 0,
 		"healthzBindAddress": "127.0.0.1", "healthzPort": health,
 		"failCgroupV1": false, "failSwapOn": false,
 		"cgroupsPerQOS": true, "enforceNodeAllocatable": []string{"pods"},
@@ -44,11 +44,11 @@ func (n *Node) kubeletDefaults(port, health int) map[string]any {
 
 // startKubelet starts the kubelet and waits until its node is ready for pods.
 func (n *Node) startKubelet(ctx context.Context) error {
-	ports, err := freePorts(2)
+	address, ports, err := kubeletEndpoint()
 	if err != nil {
 		return err
 	}
-	n.kubeletPorts = ports
+	n.kubeletAddress, n.kubeletPorts = address, ports
 	if err := n.writeKubeletConfig(); err != nil {
 		return err
 	}

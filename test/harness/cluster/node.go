@@ -28,10 +28,6 @@ type NodeOptions struct {
 	Memory int64
 	// Pids is the task limit of the node's cgroup; 0: no limit.
 	Pids int64
-	// CgroupRoot nests the node below a slice of this name, as kind does, on a whole machine
-	// with systemd (test/harness/vm). Empty: the node is the machine. Then Memory has no effect,
-	// and Pids limits the machine's tasks beyond those that run already.
-	CgroupRoot string
 	// Filesystem contains the kubelet's root and the pods' logs, and containerd's root unless
 	// ImageFilesystem is set. With size 0 they are on the file system of the temporary
 	// directory.
@@ -63,13 +59,14 @@ type Node struct {
 	// Sandbox is the node's cgroup: usage, limit, OOM kills.
 	Sandbox *sandbox.Node
 
-	cluster      *Cluster
-	dir          string
-	namespace    namespace
-	slices       []string // names of the slices above kubepods.slice
-	searchPath   string
-	conn         *grpc.ClientConn
-	kubeletPorts []string // of its server and of its health endpoint
+	cluster        *Cluster
+	dir            string
+	namespace      namespace
+	slices         []string // names of the slices above kubepods.slice
+	searchPath     string
+	conn           *grpc.ClientConn
+	kubeletPorts   []string // of its server and of its health endpoint
+	kubeletAddress string   // of its server
 	// kubeletHealth checks the kubelet's health endpoint.
 	kubeletHealth func(context.Context) error
 }

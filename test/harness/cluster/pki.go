@@ -20,6 +20,10 @@ import (
 // key.
 const validity = 24 * time.Hour
 
+// SeenFromMachine is the address of this machine's loopback in a virtual machine of qemu with a
+// user-mode network.
+const SeenFromMachine = "10.0.2.2"
+
 // authority signs the certificates of one cluster.
 type authority struct {
 	cert *x509.Certificate
@@ -69,7 +73,7 @@ func (a *authority) issue(name pkix.Name, usage x509.ExtKeyUsage) (pair, error) 
 		return pair{}, err
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
-	template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(SeenFromMachine)}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return pair{}, fmt.Errorf("sign the certificate of %s: %w", name, err)

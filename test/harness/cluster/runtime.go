@@ -49,6 +49,12 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
         BinaryName = "RUNC"
         SystemdCgroup = SYSTEMD
         Root = "DIR/runc"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun.options]
+        BinaryName = "crun"
+        SystemdCgroup = SYSTEMD
+        Root = "DIR/crun"
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["DIR/cni/bin"]
     conf_dir = "DIR/cni/conf"

@@ -11,10 +11,12 @@ import (
 // Those of Kubernetes report their version.
 func TestComponents_ArePinned(t *testing.T) {
 	all := components
-	for _, c := range components {
-		if c.kubernetes() {
-			c.module = "kubernetes-1.36"
-			all = append(all, c)
+	for _, release := range []string{"1.34", "1.35", "1.36"} {
+		for _, c := range components {
+			if c.kubernetes() {
+				c.module = "kubernetes-" + release
+				all = append(all, c)
+			}
 		}
 	}
 	for _, c := range all {

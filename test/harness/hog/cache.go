@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,15 @@ func stream(c command) error {
 		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 	}
 	return nil
+}
+
+// keep writes a file that remains after the end of this hog.
+func keep(c command) error {
+	f, err := os.Create(filepath.Join(c.dir, "kept"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f, c.size, newPace(c.rate)), f.Close())
 }
 
 // thrash rewrites and reads a file repeatedly. If it is larger than the memory limit, every pass

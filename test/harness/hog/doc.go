@@ -24,6 +24,7 @@
 //	dip SIZE [at SIZE/s] for TIME  grow, hold, release
 //	cache SIZE in DIR [at SIZE/s] [fsync] [drop]
 //	                               write and read a file; fsync it; drop its pages
+//	keep SIZE in DIR [at SIZE/s]   write the file DIR/kept, which outlives the hog
 //	random SIZE in DIR [at SIZE/s] for TIME
 //	                               write a file, read and write blocks of it at random, drop it
 //	unpack SIZE in DIR [at SIZE/s] write many files of mixed size, fsync them in batches, remove them

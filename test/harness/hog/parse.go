@@ -32,6 +32,7 @@ var forms = map[string]struct {
 	"release": {},
 	"dip":     {first: "size", required: []string{"for"}, allowed: []string{"at", "for"}},
 	"cache":   {first: "size", required: []string{"in"}, allowed: []string{"in", "at", "fsync", "drop"}},
+	"keep":    {first: "size", required: []string{"in"}, allowed: []string{"in", "at"}},
 	"random":  {first: "size", required: []string{"in", "for"}, allowed: []string{"in", "at", "for"}},
 	"unpack":  {first: "size", required: []string{"in"}, allowed: []string{"in", "at"}},
 	"tmpfs":   {first: "size", required: []string{"for"}, allowed: []string{"at", "for"}},

@@ -74,6 +74,8 @@ func (p *process) do(c command) error {
 		return p.dip(c)
 	case "cache":
 		return stream(c)
+	case "keep":
+		return keep(c)
 	case "random":
 		return random(c)
 	case "unpack":

@@ -14,7 +14,8 @@
 //     once and cached by its list of packages. init mounts it and continues as systemd, which
 //     starts it again as a service that runs the plan. The machine has the components of
 //     bin/components, the chart, and what tests would build otherwise (bin/built). The disks
-//     of the cache are never written.
+//     of the cache are never written. The control plane runs on the host: the machine is the
+//     node.
 //   - Files have the same place in the machine as here, relative to the working directory, so
 //     that a command line means the same in both.
 //   - It succeeds only if every command ran and exited with status 0. A machine that crashes,

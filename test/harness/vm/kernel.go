@@ -17,7 +17,7 @@ const flavour = "linux-image-cloud-amd64"
 
 // drivers are the modules of the disks, and of what a node needs beside them: layers of images,
 // small file systems, a network interface. They are in the order of their dependencies.
-var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "overlay", "loop", "dummy"}
+var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "overlay", "loop", "failover", "net_failover", "virtio_net"}
 
 // kernel is the part of a package that boots a machine.
 type kernel struct {
@@ -193,7 +193,7 @@ func copyFiles(all, cached string) error {
 		if err != nil || len(found) != 1 {
 			return fmt.Errorf("the modules %s are %v, %v: want one", name, found, err)
 		}
-		if err := copyFile(filepath.Join(cached, fmt.Sprintf("%d-%s.ko", i, name)), found[0]); err != nil {
+		if err := copyFile(filepath.Join(cached, fmt.Sprintf("%02d-%s.ko", i, name)), found[0]); err != nil {
 			return err
 		}
 	}

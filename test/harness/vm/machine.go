@@ -64,7 +64,7 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 func qemu(o *options, k *kernel, initramfs string, disks []string, console string) []string {
 	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check quiet"
 	if o.systemd {
-		line += " " + wire.RootVariable + "=/dev/vda " + wire.FilesVariable + "=/dev/vdb"
+		line += " net.ifnames=0 " + wire.RootVariable + "=/dev/vda " + wire.FilesVariable + "=/dev/vdb"
 	}
 	args := []string{"qemu-system-x86_64",
 		"-accel", "tcg,thread=multi", "-M", "pc", "-cpu", "qemu64",
@@ -72,6 +72,9 @@ func qemu(o *options, k *kernel, initramfs string, disks []string, console strin
 		"-nodefaults", "-no-reboot", "-display", "none",
 		"-serial", "file:" + console, "-serial", "stdio",
 		"-kernel", k.vmlinuz, "-initrd", initramfs, "-append", line}
+	if o.forward != "" {
+		args = append(args, "-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%[1]s-:%[1]s", o.forward), "-device", "virtio-net-pci,netdev=net,romfile=")
+	}
 	for _, disk := range disks {
 		// The machine's writes to the disk of the cache go to a temporary file.
 		args = append(args, "-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe,snapshot="+map[bool]string{true: "on", false: "off"}[o.systemd])

@@ -29,7 +29,8 @@ type options struct {
 	cpus    int
 	verbose bool
 	console bool
-	systemd bool // boot a root file system
+	systemd bool   // boot a root file system
+	forward string // port of this machine's loopback that leads into the machine
 	limit   time.Duration
 	put     list
 	env     list

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
@@ -25,18 +26,28 @@ var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "util-linux", "mount", "procps", "e2fsprogs", "crun", "libseccomp2", "ca-certificates",
 }
 
+// rootFiles are written over those of the packages. A machine without an ID would preset every
+// unit. systemd limits each scope to 15 % of the machine's tasks, and tests lower that number.
+var rootFiles = map[string]string{
+	"etc/hosts":                            "127.0.0.1 localhost\n",
+	"etc/hostname":                         "node\n",
+	"etc/fstab":                            "",
+	"etc/machine-id":                       strings.Repeat("b", 32) + "\n",
+	"etc/systemd/system.conf.d/tasks.conf": "[Manager]\nDefaultTasksMax=infinity\n",
+}
+
 // rootSize is the maximum size of the root file system, a sparse file.
 const rootSize = "12G"
 
 // provideRoot returns the root file system: from the cache, or made with mmdebstrap. The name
-// contains its packages, so that a change of the list makes a new one.
+// contains its packages and files, so that a change of these makes a new one.
 func provideRoot(ctx context.Context) (string, error) {
 	dir, err := cache()
 	if err != nil {
 		return "", err
 	}
 	names := strings.Join(packages, ",")
-	file := filepath.Join(dir, fmt.Sprintf("%s-%.6x.ext4", release, sha256.Sum256([]byte(names))))
+	file := filepath.Join(dir, fmt.Sprintf("%s-%.6x.ext4", release, sha256.Sum256(fmt.Append(nil, names, rootFiles))))
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
@@ -54,16 +65,13 @@ func provideRoot(ctx context.Context) (string, error) {
 	if err := command(ctx, remedy, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+names, release, tree); err != nil {
 		return "", err
 	}
-	for name, text := range map[string]string{
-		"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "node\n", "etc/fstab": "",
-		"etc/machine-id": strings.Repeat("b", 32) + "\n", // a machine without one presets every unit
-	} {
-		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
+	for _, dir := range []string{wire.Here, "/var/lib/containerd", "/etc/systemd/system.conf.d"} {
+		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
 			return "", err
 		}
 	}
-	for _, dir := range []string{wire.Here, "/var/lib/containerd"} {
-		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
+	for name, text := range rootFiles {
+		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
 			return "", err
 		}
 	}
@@ -100,13 +108,8 @@ var built = []struct {
 
 // putSystem copies what the tests of a whole node need into the files of the working directory.
 func (i *image) putSystem(ctx context.Context) error {
-	for _, tree := range []string{"deploy/helm"} {
+	for _, tree := range []string{"go.mod", "deploy/helm", "deploy/rbac", "deploy/admission"} {
 		if err := i.putTree(tree); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"go.mod"} {
-		if _, err := i.put(name); err != nil {
 			return err
 		}
 	}
@@ -177,11 +180,16 @@ func runNode(ctx context.Context, o *options) (int, error) {
 	if err := errors.Join(i.putSystem(ctx), i.putTests(packages)); err != nil {
 		return 1, err
 	}
+	control, err := i.startControlPlane(ctx, o)
+	if err != nil {
+		return 1, err
+	}
+	defer control.Close()
 	p := packages[0]
 	args := append([]string{p.program(), "-test.paniconexit0", "-test.timeout=" + (o.limit - time.Minute).String()}, o.args[1:]...)
 	plan := []wire.Command{{
 		Args: args, Dir: filepath.Join(here, p.dir), Limit: o.limit,
-		Env: append([]string{"CI=true", fmt.Sprintf("PLIMSOLL_VM_SLOWER=%d", slower)}, o.env...),
+		Env: append([]string{"CI=true", "CONTROL_PLANE=" + filepath.Join(here, controlPlane), "PLIMSOLL=" + filepath.Join(here, product), fmt.Sprintf("PLIMSOLL_VM_SLOWER=%d", slower)}, o.env...),
 	}}
 	v, err := i.boot(ctx, o, plan)
 	if v != nil {
@@ -191,10 +199,33 @@ func runNode(ctx context.Context, o *options) (int, error) {
 		err = v.Err()
 	}
 	if err != nil {
+		fmt.Fprint(os.Stderr, control.Logs())
 		return 1, err
 	}
 	return 0, nil
 }
+
+// startControlPlane starts the components that are not the node's on this machine: they would only
+// make the emulation slower.
+func (i *image) startControlPlane(ctx context.Context, o *options) (*cluster.Cluster, error) {
+	if err := cluster.Missing(); err != nil {
+		return nil, err
+	}
+	control, err := cluster.Start(ctx, cluster.Options{Components: cluster.ControlPlane})
+	if err != nil {
+		return nil, err
+	}
+	if o.forward, err = cluster.FreePort(); err == nil {
+		err = control.Export(i.at(filepath.Join(here, controlPlane)), cluster.SeenFromMachine, o.forward)
+	}
+	if err != nil {
+		return nil, errors.Join(err, control.Close())
+	}
+	return control, nil
+}
+
+// controlPlane is the directory with the exported control plane.
+const controlPlane = "bin/controlplane"
 
 // slower is the factor for the waits of tests in an emulated machine.
 const slower = 6

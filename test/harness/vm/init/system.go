@@ -16,7 +16,7 @@ import (
 const sysroot = "/sysroot"
 
 // service runs the plan in a machine with systemd. Its directory /run exists before systemd
-// starts, and systemd reads units there. The interface node0 gives the kubelet an address.
+// starts, and systemd reads units there. The address is the one that qemu's network expects.
 const service = `[Unit]
 Description=the plan of the virtual machine
 After=dbus.service
@@ -25,10 +25,9 @@ FailureAction=poweroff-force
 [Service]
 Type=exec
 Environment=HOME=/root USER=root TMPDIR=/tmp PLIMSOLL_VM=systemd PATH=/usr/sbin:/usr/bin:/sbin:/bin
-ExecStartPre=ip link add node0 type dummy
-ExecStartPre=ip address add 192.0.2.2/24 dev node0
-ExecStartPre=ip link set node0 up
-ExecStartPre=ip route add default dev node0
+ExecStartPre=ip link set eth0 up
+ExecStartPre=ip address add 10.0.2.15/24 dev eth0
+ExecStartPre=ip route add default via 10.0.2.2
 ExecStart=/run/machine/init
 StandardOutput=journal+console
 StandardError=journal+console
