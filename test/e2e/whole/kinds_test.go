@@ -94,7 +94,7 @@ func (s *env) sidecar() {
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, side)
 	calm, pods := s.calmBeside(pod)
 	s.must(pods[0].Order(s.Context(), "sidecar", "fill 1GiB at 200MiB/s"))
-	s.awaitContainersEvicted(pods[0], "memory", "sidecar")
+	s.awaitContainersEvicted(pods[0], "memory", "main,sidecar") // main requests nothing either
 	s.do(calm, "fill 1MiB")
 }
 

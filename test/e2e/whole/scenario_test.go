@@ -2,6 +2,7 @@ package whole
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -22,9 +23,29 @@ func (s *env) scenario(name string, run func(*env)) {
 	s.TB.(*testing.T).Run(name, func(t *testing.T) {
 		own := s.begin(t)
 		run(own)
+		own.transcript()
 		own.relieved()
 		own.run(cluster.Hog("newcomer"))
 	})
+}
+
+// transcript logs the scenario's decisions about pods, and its pods and events as an operator
+// sees them, for docs/internals/whole-node.md.
+func (s *env) transcript() {
+	s.Helper()
+	if !testing.Verbose() {
+		return
+	}
+	for _, pod := range s.own("agent") {
+		for _, d := range s.decisions(s.Node.Pod(&pod)) {
+			if d.Time.After(s.began) && d.Pod != "" {
+				line, err := json.Marshal(d)
+				s.must(err)
+				s.Logf("decision: %s", line)
+			}
+		}
+	}
+	s.Logf("kubectl get pods,events\n%s", s.show("get", "pods,events"))
 }
 
 // lastScenario runs the last scenario; the node is not checked afterwards.

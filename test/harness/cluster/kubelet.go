@@ -106,9 +106,13 @@ func (n *Node) writeKubeletConfig() error {
 	return os.WriteFile(n.KubeletConfig, text, 0o644)
 }
 
-// ready checks the health of the kubelet and the readiness of the node in the API server.
+// ready checks the health of the kubelet, its server, and the readiness of the node in the API
+// server, which may be that of the kubelet before a restart.
 func (n *Node) ready(ctx context.Context) error {
 	if err := n.kubeletHealth(ctx); err != nil {
+		return err
+	}
+	if _, err := n.GetFromKubelet(ctx, "/healthz"); err != nil {
 		return err
 	}
 	clients, err := n.cluster.Clients()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,13 +32,14 @@ var programs = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86",
 	"cpio":               "cpio",
 	"mke2fs":             "e2fsprogs",
-	"mmdebstrap":         "mmdebstrap",
 }
 
-// install installs missing programs.
-func install() error {
+// install installs missing programs; more maps further ones to their packages.
+func install(more map[string]string) error {
+	required := maps.Clone(programs)
+	maps.Copy(required, more)
 	var missing []string
-	for program, pkg := range programs {
+	for program, pkg := range required {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, pkg)
 		}

@@ -27,7 +27,7 @@ const (
 // boot runs the plan in a machine, prints the output of the commands, and returns the verdict.
 // It returns an error if there was no machine.
 func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wire.Verdict, error) {
-	if err := install(); err != nil {
+	if err := install(nil); err != nil {
 		return nil, err
 	}
 	k, err := provide()

@@ -51,6 +51,9 @@ func provideRoot(ctx context.Context) (string, error) {
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
+	if err := install(map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
