@@ -164,10 +164,12 @@ func (s *env) manyThreads() {
 	s.do(pods[0], "fill 1MiB")
 }
 
+// logsHog fills the disk with a rotated log, which the kubelet removes with its container.
 func (s *env) logsHog() {
 	pods := s.pods(writer("calm"), cluster.Hog("talks"))
 	s.write(s.inside(pods[0]), "some", 40*mib)
-	s.fillUntil(short, filepath.Join(pods[1].Logs, "main"))
+	free, _ := s.free()
+	s.write(filepath.Join(pods[1].Logs, "main"), "0.log.20260101-000000", free-short)
 	s.awaitEvicted(pods[1], "ephemeral-storage")
 	s.reported(diskPressure)
 	s.do(pods[0], "fill 1MiB")

@@ -69,13 +69,12 @@ func outside(name string) (string, error) {
 
 // authorityOf returns the authority of the exported control plane, or a new one.
 func authorityOf() (*authority, error) {
+	if os.Getenv(outsideVariable) == "" {
+		return newAuthority()
+	}
 	cert, err := outside("ca.crt")
-	if err != nil || cert == "" {
-		a, newErr := newAuthority()
-		if err == nil {
-			err = newErr
-		}
-		return a, err
+	if err != nil {
+		return nil, err
 	}
 	key, err := outside("ca.key")
 	if err != nil {

@@ -62,19 +62,17 @@ func main() {
 }
 
 func parse(mode string, args []string) *options {
-	o := &options{}
+	o, memory := &options{systemd: mode == "node"}, 2048
+	if o.systemd {
+		memory = 6144
+	}
 	flags := flag.NewFlagSet("vm "+mode, flag.ExitOnError)
-	flags.IntVar(&o.memory, "m", 2048, "memory of the machine in MiB")
+	flags.IntVar(&o.memory, "m", memory, "memory of the machine in MiB")
 	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
 	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end in every case")
-	if o.systemd = mode == "node"; o.systemd {
-		flags.Lookup("m").DefValue = "6144"
-		o.memory = 6144
-	}
-	switch mode {
-	case "test":
+	if mode == "test" {
 		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")
-	default:
+	} else {
 		flags.Var(&o.put, "put", "a file for the command, at the same path in the machine")
 		flags.Var(&o.env, "env", "NAME=VALUE for the command")
 		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "maximum duration of the command")
