@@ -194,14 +194,7 @@ func runNode(ctx context.Context, o *options) (int, error) {
 		Args: args, Dir: filepath.Join(here, p.dir), Limit: o.limit,
 		Env: append([]string{"CI=true", "CONTROL_PLANE=" + filepath.Join(here, controlPlane), "PLIMSOLL=" + filepath.Join(here, product), fmt.Sprintf("PLIMSOLL_VM_SLOWER=%d", slower)}, o.env...),
 	}}
-	v, err := i.boot(ctx, o, plan)
-	if v != nil {
-		summarize(packages, v)
-	}
-	if err == nil {
-		err = v.Err()
-	}
-	if err != nil {
+	if err := i.runPlan(ctx, o, packages, plan); err != nil {
 		fmt.Fprint(os.Stderr, control.Logs())
 		return 1, err
 	}

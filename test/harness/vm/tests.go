@@ -45,17 +45,23 @@ func runTests(ctx context.Context, o *options) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	if err := i.runPlan(ctx, o, packages, plan); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// runPlan boots a machine with the plan of the packages and prints their results. Returns an error
+// unless every command ran and succeeded.
+func (i *image) runPlan(ctx context.Context, o *options, packages []testPackage, plan []wire.Command) error {
 	v, err := i.boot(ctx, o, plan)
 	if v != nil {
 		summarize(packages, v)
 	}
-	if err == nil {
-		err = v.Err()
-	}
 	if err != nil {
-		return 1, err
+		return err
 	}
-	return 0, nil
+	return v.Err()
 }
 
 // listPackages resolves the arguments with the go command.
