@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 )
 
@@ -38,7 +39,9 @@ func NewSlice(name string, memory, tasks int64) (*Node, error) {
 }
 
 func (n *Node) startSlice(memory, tasks int64) error {
-	text := "[Unit]\nDescription=a node for tests\n[Slice]\nMemoryAccounting=yes\nTasksAccounting=yes\n"
+	// A kubelet requires every controller in its root; systemd enables those with a setting.
+	text := "[Unit]\nDescription=a node for tests\n[Slice]\nMemoryAccounting=yes\nTasksAccounting=yes\nCPUWeight=100\nIOWeight=100\n" +
+		fmt.Sprintf("AllowedCPUs=0-%d\n", runtime.NumCPU()-1)
 	if memory > 0 {
 		text += fmt.Sprintf("MemoryMax=%d\nMemorySwapMax=0\n", memory)
 	}
@@ -48,7 +51,8 @@ func (n *Node) startSlice(memory, tasks int64) error {
 	if err := os.WriteFile(filepath.Join(unitDirectory, n.name), []byte(text), 0o644); err != nil {
 		return err
 	}
-	return errors.Join(systemctl("daemon-reload"), systemctl("start", n.name))
+	return errors.Join(systemctl("daemon-reload"), systemctl("start", n.name),
+		os.WriteFile(filepath.Join(mountRoot, "cgroup.subtree_control"), []byte("+hugetlb"), 0)) // systemd does not manage it
 }
 
 // removeSlice makes systemd forget the slice after the end of its processes.
