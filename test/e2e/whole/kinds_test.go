@@ -111,7 +111,7 @@ func (s *env) filesInMemory() {
 	s.do(calm, "fill 1MiB")
 }
 
-// podLevelRequest runs a pod whose containers request nothing within the request of the pod.
+// podLevelRequest runs a pod within the request of the pod, without requests of containers.
 func (s *env) podLevelRequest() {
 	pod := cluster.Hog("granted", "fill 400MiB")
 	request := cluster.Resources(500*mib, 0)
