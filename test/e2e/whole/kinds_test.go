@@ -164,7 +164,7 @@ func (s *env) manyThreads() {
 	s.do(pods[0], "fill 1MiB")
 }
 
-// logsHog fills the disk with a rotated log, which the kubelet removes with its container.
+// logsHog fills the disk with a rotated log. It stays until the evicted pod is deleted.
 func (s *env) logsHog() {
 	pods := s.pods(writer("calm"), cluster.Hog("talks"))
 	s.write(s.inside(pods[0]), "some", 40*mib)
@@ -172,6 +172,7 @@ func (s *env) logsHog() {
 	s.write(filepath.Join(pods[1].Logs, "main"), "0.log.20260101-000000", free-short)
 	s.awaitEvicted(pods[1], "ephemeral-storage")
 	s.reported(diskPressure)
+	s.must(pods[1].Remove(s.Context()))
 	s.do(pods[0], "fill 1MiB")
 }
 
