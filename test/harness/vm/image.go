@@ -135,11 +135,13 @@ func (i *image) pack(ctx context.Context, k *kernel, plan []wire.Command) (strin
 // disk creates the machine's empty disk.
 func (i *image) disk(ctx context.Context) (string, error) {
 	file := filepath.Join(i.dir, "disk")
-	// Without a journal and with lazily written tables, the file system is created at once, and
-	// its first use writes little.
-	cmd := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", file, diskSize)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return file, nil
+	return file, makeFilesystem(ctx, file, diskSize)
+}
+
+// makeFilesystem makes a sparse file with ext4. Without a journal and with lazily written tables,
+// it is created at once, and its first use writes little. More arguments of mke2fs can name a tree
+// to copy.
+func makeFilesystem(ctx context.Context, file, size string, more ...string) error {
+	args := append([]string{"-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"}, more...)
+	return command(ctx, "", "mke2fs", append(args, file, size)...)
 }

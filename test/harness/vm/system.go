@@ -78,16 +78,11 @@ func provideRoot(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if err := makeFilesystem(ctx, image, tree, rootSize); err != nil {
+	if err := makeFilesystem(ctx, image, rootSize, "-d", tree); err != nil {
 		return "", err
 	}
 	fmt.Fprintf(os.Stderr, "vm: made it in %.0f s\n", time.Since(begin).Seconds())
 	return file, os.Rename(image, file)
-}
-
-// makeFilesystem writes a directory into a sparse file with ext4.
-func makeFilesystem(ctx context.Context, image, tree, size string) error {
-	return command(ctx, "", "mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", "-d", tree, image, size)
 }
 
 // command runs a program; its output is part of the error.
@@ -163,7 +158,7 @@ func (i *image) filesDisk(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return file, makeFilesystem(ctx, file, tree, fmt.Sprintf("%dM", size*5/4>>20+64))
+	return file, makeFilesystem(ctx, file, fmt.Sprintf("%dM", size*5/4>>20+64), "-d", tree)
 }
 
 // runNode implements the mode node: the tests of one package in a machine with systemd.

@@ -35,8 +35,8 @@ func run() error {
 		return err
 	}
 	// The kernel passes NAME=VALUE of its command line as the environment of this process.
-	if devices := (wire.Devices{Root: os.Getenv(wire.RootVariable), Files: os.Getenv(wire.FilesVariable)}); devices.Root != "" {
-		return startSystem(devices)
+	if root := os.Getenv(wire.RootVariable); root != "" {
+		return startSystem(root, os.Getenv(wire.FilesVariable))
 	}
 	line, err := openLine()
 	if err != nil {

@@ -39,14 +39,14 @@ OOMScoreAdjust=-900
 
 // startSystem mounts the root file system and the files of the working directory, and continues
 // as systemd, which starts this program again as a service.
-func startSystem(devices wire.Devices) error {
+func startSystem(root, files string) error {
 	if err := loadModules(); err != nil {
 		return err
 	}
 	for _, m := range []struct {
 		device, dir string
 		flags       uintptr
-	}{{devices.Root, sysroot, unix.MS_NOATIME}, {devices.Files, sysroot + wire.Here, unix.MS_RDONLY}} {
+	}{{root, sysroot, unix.MS_NOATIME}, {files, sysroot + wire.Here, unix.MS_RDONLY}} {
 		if err := os.MkdirAll(m.dir, 0o755); err != nil {
 			return err
 		}

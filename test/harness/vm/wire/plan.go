@@ -17,15 +17,12 @@ const PlanFile = "/plan"
 const Here = "/here"
 
 // Variables on the kernel's command line that make the machine boot a root file system with
-// systemd instead of running the plan alone. Their values are block devices.
+// systemd instead of running the plan alone. Their values are the block devices with the root file
+// system, and with the files of the working directory.
 const (
 	RootVariable  = "PLIMSOLL_ROOT"
 	FilesVariable = "PLIMSOLL_FILES"
 )
-
-// Devices are the block devices with the root file system, and with the files of the working
-// directory.
-type Devices struct{ Root, Files string }
 
 // Command is one line of the plan.
 type Command struct {
