@@ -85,7 +85,9 @@ func isName(s string) bool {
 // round measures pods until all are measured or ctx ends.
 func (d *Directories) round(ctx context.Context, todo []task) error {
 	d.at("the container runtime")
-	layersErr := d.readLayers(ctx)
+	asking, cancel := context.WithTimeout(ctx, layersTimeout)
+	layersErr := d.readLayers(asking)
+	cancel()
 	tops, topsErr := d.openTops()
 	defer tops.close()
 	walkers := &walkers{d: d, ctx: ctx, tops: tops}

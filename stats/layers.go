@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// layersTimeout bounds the wait for a runtime. After it, directories are measured without
-// layers rather than late.
+// layersTimeout bounds the wait of a regular measurement for a runtime. After it, directories are
+// measured without layers rather than late.
 const layersTimeout = 2 * time.Second
 
 // layers are the writable layers of running containers. A runtime does not report those of dead
@@ -20,14 +20,12 @@ type layers struct {
 	byID map[string]cri.ContainerStats
 }
 
-// readLayers queries the runtime. While it does not answer, its last answer is used until it
-// expires.
+// readLayers queries the runtime until ctx ends. While it does not answer, its last answer is used
+// until it expires.
 func (d *Directories) readLayers(ctx context.Context) error {
 	if d.options.Layers == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, layersTimeout)
-	defer cancel()
 	at := time.Now()
 	found, err := d.options.Layers(ctx)
 	if err != nil {
@@ -52,8 +50,9 @@ const (
 
 // AwaitLayers queries the runtime for the sizes of writable layers until all were measured
 // after since. Older sizes do not show which pod has filled the disk since, so a wrong pod
-// could be evicted. It waits for at most 15 s. It does not wait for a runtime that does not
-// answer, reports no time of measurement, or reports no layers.
+// could be evicted. It waits for at most 15 s, also for a single answer: a runtime answers late
+// while the disk is busy, which is when this is called. It does not wait for a runtime that fails,
+// reports no time of measurement, or reports no layers.
 //
 // Returns an error if the runtime does not answer, or some layers are still older at the end.
 func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
