@@ -130,16 +130,19 @@ test-cluster: components build ## the agent on real nodes, and the controller on
 	$(GO) test -p $(ABREAST) -parallel $$((2 * $(ABREAST))) -timeout 30m $(CLUSTER)
 
 # A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
-# machine. The first layout is kubeadm's, in which the node is the machine; the second is kind's.
-NODE_V2      = $(GO) run ./test/harness/vm node -limit $(1) $(2) ./test/e2e/whole
+# machine. The node has kubeadm's layout, or another one (LAYOUT).
+NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_KERNEL)) -limit $(1) $(2) ./test/e2e/whole
+# The Debian suite of the kernel; bookworm-backports has a newer one.
+V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
 test-node-v2: components ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
 	$(call NODE_V2,20m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
 
-e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2, in kubeadm's and in kind's layout (root)
+e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2, as kubeadm and kind make it, some as k3s does (root)
 	$(call NODE_V2,60m) -test.v
-	$(call NODE_V2,60m,-env CGROUP_ROOT=kubelet) -test.v
+	$(call NODE_V2,60m,-env LAYOUT=kind) -test.v
+	$(call NODE_V2,20m,-env LAYOUT=k3s) -test.v -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +26,13 @@ const (
 
 // patience bounds every wait.
 var patience = cluster.Patience(90 * time.Second)
+
+// heartbeat is the interval of the kubelet's status and of leases. It is also the kubelet's timeout
+// for these requests, which take seconds on an emulated processor.
+var heartbeat = cluster.Patience(2 * time.Second)
+
+// beat returns the duration of n heartbeats.
+func beat(n time.Duration) string { return (n * heartbeat).String() }
 
 // The node's resources, in bytes, tasks and inodes. Its kubelet measures the machine, so it
 // reserves everything beyond the pods' share.
@@ -124,9 +130,9 @@ func (s *env) kubeletConfig() map[string]any {
 		"staticPodPath": s.static, "fileCheckFrequency": "1s",
 		"kubeReserved":              map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
 		"evictionHard":              backstop,
-		"nodeStatusUpdateFrequency": "2s",
-		"nodeStatusReportFrequency": "5s",
-		"nodeLeaseDurationSeconds":  8,
+		"nodeStatusUpdateFrequency": beat(1),
+		"nodeStatusReportFrequency": beat(2),
+		"nodeLeaseDurationSeconds":  int(4 * heartbeat / time.Second),
 	}
 }
 
@@ -170,7 +176,7 @@ func (s *env) node() *recorder.Node { return s.rec.Node(cluster.NodeName) }
 func (s *env) free() (bytes, inodes int64) {
 	s.Helper()
 	var fs unix.Statfs_t
-	s.must(unix.Statfs(filepath.Dir(s.Node.KubeletRoot), &fs))
+	s.must(unix.Statfs(s.Node.KubeletRoot, &fs))
 	return int64(fs.Bavail) * fs.Bsize, int64(fs.Ffree)
 }
 

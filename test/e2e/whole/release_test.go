@@ -73,7 +73,7 @@ func (s *env) values() map[string]any {
 	server, err := url.Parse(s.Admin().Host)
 	s.must(err)
 	here := map[string]any{corev1.LabelHostname: cluster.NodeName}
-	return map[string]any{
+	own := map[string]any{
 		"image":       map[string]any{"tag": tag, "pullPolicy": "Never"},
 		"hostNetwork": true,
 		"extraEnv": []any{
@@ -82,14 +82,7 @@ func (s *env) values() map[string]any {
 		},
 		"agent": map[string]any{
 			"nodeSelector": here,
-			"host": map[string]any{
-				"kubelet": s.Node.KubeletRoot, "podLogs": s.Node.PodLogs,
-				"runtimeSocket": filepath.Dir(s.Node.Socket), "runtimeRoot": s.Node.ContainerdRoot,
-			},
 			"config": map[string]any{
-				"nodeCgroup":                       s.Node.Cgroup,
-				"containerRuntimeEndpoint":         "unix://" + s.Node.Socket,
-				"kubeletConfig":                    s.Node.KubeletConfig,
 				"enforceNodeAllocatable":           []any{"none"},
 				"evictionHard":                     lines,
 				"evictionPressureTransitionPeriod": "5s",
@@ -109,13 +102,37 @@ func (s *env) values() map[string]any {
 			"config": map[string]any{
 				"mode":                   "replace",
 				"conflictWindow":         "0s",
-				"nodeMonitorGracePeriod": "10s",
-				"nodeRenewInterval":      "2s",
-				"agentGrace":             "15s",
+				"nodeMonitorGracePeriod": beat(5),
+				"nodeRenewInterval":      beat(1),
+				"agentGrace":             beat(7),
 				"healthzBindAddress":     "", // two of them would require the same port of the host
 			},
 		},
 	}
+	return merged(own, s.places())
+}
+
+// places returns the values for the node's paths: the preset of its layout, or its paths.
+func (s *env) places() map[string]any {
+	s.Helper()
+	if preset := s.Node.Preset(); preset != "" {
+		text, err := os.ReadFile(filepath.Join("../../../deploy/helm/plimsoll/presets", preset+".yaml"))
+		s.must(err)
+		var values map[string]any
+		s.must(yaml.Unmarshal(text, &values))
+		return values
+	}
+	return map[string]any{"agent": map[string]any{
+		"host": map[string]any{
+			"kubelet": s.Node.KubeletRoot, "podLogs": s.Node.PodLogs,
+			"runtimeSocket": filepath.Dir(s.Node.Socket), "runtimeRoot": s.Node.ContainerdRoot,
+		},
+		"config": map[string]any{
+			"nodeCgroup":               s.Node.Cgroup,
+			"containerRuntimeEndpoint": "unix://" + s.Node.Socket,
+			"kubeletConfig":            s.Node.KubeletConfig,
+		},
+	}}
 }
 
 // lines are the agent's only thresholds.

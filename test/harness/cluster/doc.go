@@ -25,8 +25,8 @@
 //     node's ([Node.Cgroup]), with at most 2 GiB. The agent is started with the node's cgroup.
 //     A kubelet measures the machine, and evicts by the machine's memory.
 //   - On a machine with systemd that exists for the test only (`vm node`, PLIMSOLL_VM=systemd)
-//     the cgroup driver is systemd, and the node is the machine or a slice of it
-//     (CGROUP_ROOT). It has no private directories and sysctls there. Waits are
+//     the cgroup driver is systemd, and the node has the layout of kubeadm, kind or k3s
+//     (LAYOUT). It has no private directories and sysctls there. Waits are
 //     longer by PLIMSOLL_VM_SLOWER. Its control plane runs on the host ([Cluster.Export],
 //     CONTROL_PLANE).
 //   - containerd, shims and kubelet share a mount namespace. /run, /var/lib and the other fixed

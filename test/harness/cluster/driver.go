@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,27 +18,22 @@ import (
 // components have no private directories and sysctls.
 func wholeMachine() bool { return os.Getenv("PLIMSOLL_VM") == "systemd" }
 
-// rootVariable nests the node of a whole machine below a slice of its own, as kind does, with the
-// limits of its options. Empty: the node is the machine, with a limit of tasks only.
-const rootVariable = "CGROUP_ROOT"
-
 // makeCgroup creates the node's cgroup. If the node is a machine, its sandbox is the slice that a
 // kubelet creates and limits.
 func (n *Node) makeCgroup(o NodeOptions) (err error) {
-	root := os.Getenv(rootVariable)
 	switch {
 	case !wholeMachine():
 		if n.Sandbox, err = sandbox.NewNode(nodeName, o.Memory, sandbox.PidsMax(o.Pids)); err == nil {
 			n.Cgroup = n.Sandbox.Path()
 		}
-	case root == "":
+	case len(n.layout.slices) == 0:
 		n.Cgroup = "/"
 		if n.Sandbox, err = sandbox.NewSlice("kubepods.slice", 0, 0); err == nil && o.Pids > 0 {
 			err = limitPids(o.Pids)
 		}
 	default:
-		n.slices = []string{root}
-		if n.Sandbox, err = sandbox.NewSlice(root+".slice", o.Memory, o.Pids); err == nil {
+		slice := strings.Join(n.layout.slices, "-") + ".slice"
+		if n.Sandbox, err = sandbox.NewSlice(slice, o.Memory, o.Pids); err == nil {
 			n.Cgroup = n.Sandbox.Path()
 		}
 	}
@@ -65,7 +61,7 @@ func (n *Node) podCgroup(class corev1.PodQOSClass, uid string) string {
 	if !wholeMachine() {
 		return filepath.Join(n.Cgroup, "kubepods", qosDirectory[class], "pod"+uid)
 	}
-	names := append(n.slices[:len(n.slices):len(n.slices)], "kubepods")
+	names := append(slices.Clone(n.layout.slices), "kubepods")
 	if qosDirectory[class] != "" {
 		names = append(names, qosDirectory[class])
 	}
@@ -82,7 +78,7 @@ func (n *Node) kubeletCgroups() map[string]any {
 	fields := map[string]any{"cgroupDriver": "cgroupfs", "cgroupRoot": n.Cgroup}
 	if wholeMachine() {
 		fields["cgroupDriver"] = "systemd"
-		fields["cgroupRoot"] = "/" + strings.Join(n.slices, "")
+		fields["cgroupRoot"] = "/" + strings.Join(n.layout.slices, "/")
 	}
 	return fields
 }

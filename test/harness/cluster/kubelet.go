@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,9 +60,15 @@ func (n *Node) startKubelet(ctx context.Context) error {
 		return err
 	}
 	n.KubeletURL = "https://127.0.0.1:" + ports[0]
-	n.Kubelet, err = n.cluster.component(Kubelet, "kubelet", n.ready, n.wrap,
-		"--config="+n.KubeletConfig, "--kubeconfig="+kubeconfig, "--hostname-override="+NodeName,
-		"--root-dir="+n.KubeletRoot, "--cert-dir="+n.path("pki"))
+	wrap, err := n.wrapKubelet()
+	if err != nil {
+		return err
+	}
+	args := []string{"--config=" + n.KubeletConfig, "--kubeconfig=" + kubeconfig, "--hostname-override=" + NodeName, "--root-dir=" + n.KubeletRoot, "--cert-dir=" + n.path("pki")}
+	if n.layout.dropIns != "" {
+		args[0] = "--config-dir=" + n.KubeletConfig
+	}
+	n.Kubelet, err = n.cluster.component(Kubelet, "kubelet", n.ready, wrap, args...)
 	if err != nil {
 		return err
 	}
@@ -99,11 +108,15 @@ func (n *Node) writeKubeletConfig() error {
 	if err != nil {
 		return err
 	}
-	n.KubeletConfig = n.path("kubelet.yaml")
-	if err := os.WriteFile(n.path("resolv.conf"), nil, 0o644); err != nil {
+	n.KubeletConfig = cmp.Or(n.layout.dropIns, n.path("kubelet.yaml"))
+	file := n.KubeletConfig
+	if n.layout.dropIns != "" {
+		file = filepath.Join(n.layout.dropIns, "00-k3s-defaults.conf")
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(n.path("resolv.conf"), nil, 0o644)); err != nil {
 		return err
 	}
-	return os.WriteFile(n.KubeletConfig, text, 0o644)
+	return os.WriteFile(file, text, 0o644)
 }
 
 // ready checks the health of the kubelet, its server, and the readiness of the node in the API

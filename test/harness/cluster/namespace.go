@@ -46,10 +46,9 @@ func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 // newNamespace starts the process that pins the namespace. It mounts the private directories,
 // reports "ready" and exits with this process. A whole machine needs none: everything in it is
 // the cluster's.
-func (s *system) newNamespace(ctx context.Context) (namespace, error) {
-	socket := filepath.Join(s.dir, "c.sock")
+func (s *system) newNamespace(ctx context.Context, socket string) (namespace, error) {
 	if wholeMachine() {
-		return namespace{}, errors.Join(os.MkdirAll("/run/containerd", 0o711), os.Symlink(socket, containerdSocket))
+		return namespace{}, errors.Join(os.MkdirAll(filepath.Dir(containerdSocket), 0o711), os.Symlink(socket, containerdSocket))
 	}
 	// Shared propagation, as on a host with systemd. Otherwise pods would not receive mounts
 	// made during their run time (mountPropagation: HostToContainer).

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ type Node struct {
 	cluster        *Cluster
 	dir            string
 	namespace      namespace
-	slices         []string // names of the slices above kubepods.slice
+	layout         layout
 	searchPath     string
 	conn           *grpc.ClientConn
 	kubeletPorts   []string // of its server and of its health endpoint
@@ -76,8 +77,12 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 	if !c.options.Components.has(Containerd) {
 		return nil
 	}
-	n := &Node{cluster: c, dir: c.Dir, Socket: c.path("c.sock"), PodLogs: c.path("n", "logs"), KubeletRoot: c.path("n", "kubelet")}
+	n := &Node{cluster: c, dir: c.Dir, PodLogs: c.path("n", "logs"), KubeletRoot: c.path("n", "kubelet")}
 	c.Node = n
+	if n.layout, err = readLayout(); err != nil {
+		return err
+	}
+	n.Socket = cmp.Or(n.layout.socket, c.path("c.sock"))
 	o := c.options.Node
 	if o.Memory == 0 {
 		o.Memory = sandbox.MaxLimit
@@ -96,7 +101,10 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if n.namespace, err = c.system.newNamespace(ctx); err != nil {
+	if err := n.move(ctx); err != nil {
+		return err
+	}
+	if n.namespace, err = c.system.newNamespace(ctx, n.Socket); err != nil {
 		return err
 	}
 	if err := n.startContainerd(ctx); err != nil {

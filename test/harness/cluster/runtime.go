@@ -27,9 +27,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
   "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs"]
 [grpc]
-  address = "DIR/c.sock"
+  address = "SOCKET"
 [ttrpc]
-  address = "DIR/c.sock.ttrpc"
+  address = "SOCKET.ttrpc"
 [plugins.'io.containerd.grpc.v1.cri']
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
@@ -74,7 +74,7 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	text := strings.NewReplacer("DIR", n.dir, "ROOT", n.ContainerdRoot, "RUNC", runc, "PAUSE", PauseImage, "SYSTEMD", strconv.FormatBool(wholeMachine())).Replace(runtimeConfig)
+	text := strings.NewReplacer("DIR", n.dir, "SOCKET", n.Socket, "ROOT", n.ContainerdRoot, "RUNC", runc, "PAUSE", PauseImage, "SYSTEMD", strconv.FormatBool(wholeMachine())).Replace(runtimeConfig)
 	for name, text := range map[string]string{n.path("cni", "conf", "10-fake.conflist"): fakeNetwork, n.path("containerd.toml"): text} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err

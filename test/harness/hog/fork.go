@@ -15,7 +15,8 @@ import (
 
 // spread creates count processes that wait to be killed. Each new one forks half of its
 // parent's remaining share, so their number doubles until the share is used up. If pids.max
-// rejects a fork, they retry.
+// rejects a fork, they retry. Each has a session of its own, as fork bombs that escape a signal to
+// their process group do.
 func spread(count int) error { return forked(count, grow) }
 
 // chain creates a process that forks its successor and exits, count times: a target with
@@ -52,6 +53,7 @@ func grow(share int) {
 		}
 		theirs := (share - 1) / 2
 		if pid == 0 {
+			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 			share = theirs
 			continue
 		}

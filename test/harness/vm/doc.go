@@ -1,15 +1,16 @@
 // Vm runs programs in a virtual machine with cgroup v2, independent of the cgroup version of
 // the host: the kernel tests of packages, any static program, or a whole node with systemd.
 //
-//	vm test [-m MIB] [-smp N] [-v] PACKAGE…
-//	vm run  [-m MIB] [-smp N] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
-//	vm node [-m MIB] [-smp N] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
+//	vm test [-m MIB] [-smp N] [-kernel SUITE] [-v] PACKAGE…
+//	vm run  [-m MIB] [-smp N] [-kernel SUITE] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+//	vm node [-m MIB] [-smp N] [-kernel SUITE] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 //
 // Duties and invariants:
 //
 //   - The machine is qemu with software emulation, an unmodified Debian kernel, and an initramfs
 //     of static programs: init (see there) and the commands. Its packages are fetched with apt
-//     once and cached by version. If one can not be fetched, the error contains the remedy.
+//     once and cached by version. If one can not be fetched, the error contains the remedy. The
+//     kernel is that of this machine's Debian release, or of the suite in -kernel.
 //   - With node the machine has a root file system of Debian with systemd, made with mmdebstrap
 //     once and cached by its list of packages. init mounts it and continues as systemd, which
 //     starts it again as a service that runs the plan. The machine has the components of

@@ -31,6 +31,7 @@ type kernel struct {
 var programs = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86",
 	"cpio":               "cpio",
+	"xz":                 "xz-utils",
 	"mke2fs":             "e2fsprogs",
 }
 
@@ -69,10 +70,15 @@ func apt(remedy, dir string, args ...string) error {
 	return nil
 }
 
-// kernels returns the directory of kernels by version, with the modules of the present list.
-func kernels() (string, error) {
+// kernels returns the directory of a suite's kernels by version, with the modules of the present
+// list.
+func kernels(suite string) (string, error) {
 	dir, err := cache()
-	return filepath.Join(dir, fmt.Sprintf("kernels-%.4x", sha256.Sum256([]byte(strings.Join(drivers, " "))))), err
+	name := fmt.Sprintf("kernels-%.4x", sha256.Sum256([]byte(strings.Join(drivers, " "))))
+	if suite != "" {
+		name += "-" + suite
+	}
+	return filepath.Join(dir, name), err
 }
 
 // cache returns the directory of kernels and root file systems.
@@ -87,10 +93,10 @@ func cache() (string, error) {
 	return filepath.Join(user, "plimsoll", "vm"), nil
 }
 
-// provide returns the newest kernel in the cache, or fetches one. To get a newer one, remove
-// the cache.
-func provide() (*kernel, error) {
-	dir, err := kernels()
+// provide returns the newest kernel of a Debian suite in the cache, or fetches one; without a suite,
+// that of this machine's apt sources. To get a newer one, remove the cache.
+func provide(suite string) (*kernel, error) {
+	dir, err := kernels(suite)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +105,7 @@ func provide() (*kernel, error) {
 		return nil, err
 	}
 	if len(cached) == 0 {
-		name, err := fetch(dir)
+		name, err := fetch(dir, suite)
 		if err != nil {
 			return nil, fmt.Errorf("provide a kernel: %w", err)
 		}
@@ -127,7 +133,7 @@ func compareVersions(a, b string) int {
 
 // fetch unpacks the kernel's package and stores the parts for a machine under the package's
 // name. A directory with the right name is always complete.
-func fetch(dir string) (name string, err error) {
+func fetch(dir, suite string) (name string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -136,16 +142,20 @@ func fetch(dir string) (name string, err error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	remedy := "the kernel comes from Debian (" + flavour + "): see that apt works"
-	if err := apt(remedy, "", "update", "-qq"); err != nil {
+	remedy := "the kernel comes from Debian (" + flavour + "): check that apt works"
+	source, err := aptSource(suite, work)
+	if err != nil {
 		return "", err
 	}
-	if name, err = newestPackage(); err != nil {
+	if err := apt(remedy, "", append(source, "update", "-qq")...); err != nil {
+		return "", err
+	}
+	if name, err = newestPackage(source); err != nil {
 		return "", fmt.Errorf("%w: %s", err, remedy)
 	}
 	fmt.Fprintf(os.Stderr, "vm: fetching %s\n", name)
 	// As root, apt would read the archive as a user without access to this directory.
-	if err := apt(remedy, work, "-o", "APT::Sandbox::User=root", "download", "-qq", name); err != nil {
+	if err := apt(remedy, work, append(source, "-o", "APT::Sandbox::User=root", "download", "-qq", name)...); err != nil {
 		return "", err
 	}
 	archives, err := filepath.Glob(filepath.Join(work, "*.deb"))
@@ -161,9 +171,25 @@ func fetch(dir string) (name string, err error) {
 	return name, os.Rename(filepath.Join(work, "kept"), filepath.Join(dir, name))
 }
 
+// aptSource returns the options with which apt knows one suite of Debian only, with its lists in
+// dir. Without a suite there are none.
+func aptSource(suite, dir string) ([]string, error) {
+	if suite == "" {
+		return nil, nil
+	}
+	list, lists := filepath.Join(dir, "sources.list"), filepath.Join(dir, "lists", "partial")
+	if err := os.MkdirAll(lists, 0o755); err != nil {
+		return nil, err
+	}
+	line := "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian " + suite + " main\n"
+	options := []string{"-o", "Dir::Etc::SourceList=" + list, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::State::Lists=" + filepath.Dir(lists),
+		"-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "-o", "APT::Default-Release=" + suite}
+	return slices.Clip(options), os.WriteFile(list, []byte(line), 0o644)
+}
+
 // newestPackage returns the package that the flavour depends on.
-func newestPackage() (string, error) {
-	out, err := exec.Command("apt-cache", "depends", flavour).Output()
+func newestPackage(source []string) (string, error) {
+	out, err := exec.Command("apt-cache", append(source, "depends", flavour)...).Output()
 	if err != nil {
 		return "", fmt.Errorf("apt-cache depends %s: %w", flavour, err)
 	}
@@ -175,7 +201,8 @@ func newestPackage() (string, error) {
 	return "", fmt.Errorf("apt-cache depends %s names no kernel:\n%s", flavour, out)
 }
 
-// copyFiles copies the kernel and the modules, numbered, out of the package.
+// copyFiles copies the kernel and the modules, numbered, out of the package. Modules that the kernel
+// contains are omitted; Debian compresses those of newer kernels.
 func copyFiles(all, cached string) error {
 	images, err := filepath.Glob(filepath.Join(all, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
@@ -184,20 +211,46 @@ func copyFiles(all, cached string) error {
 	if err := copyFile(filepath.Join(cached, "vmlinuz"), images[0]); err != nil {
 		return err
 	}
+	built, err := builtIn(all)
+	if err != nil {
+		return err
+	}
 	for i, name := range drivers {
 		var found []string
 		err := filepath.WalkDir(filepath.Join(all, "lib/modules"), func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Name() == name+".ko" {
+			if err == nil && strings.TrimSuffix(e.Name(), ".xz") == name+".ko" {
 				found = append(found, path)
 			}
 			return err
 		})
+		if err == nil && len(found) == 0 && slices.Contains(built, name) {
+			continue
+		}
 		if err != nil || len(found) != 1 {
 			return fmt.Errorf("the modules %s are %v, %v: want one", name, found, err)
 		}
-		if err := copyFile(filepath.Join(cached, fmt.Sprintf("%02d-%s.ko", i, name)), found[0]); err != nil {
+		module, compressed := strings.CutSuffix(found[0], ".xz")
+		if compressed {
+			if out, err := exec.Command("xz", "--decompress", found[0]).CombinedOutput(); err != nil {
+				return fmt.Errorf("xz --decompress %s: %w\n%s", found[0], err, out)
+			}
+		}
+		if err := copyFile(filepath.Join(cached, fmt.Sprintf("%02d-%s.ko", i, name)), module); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// builtIn returns the names of the modules that are part of the package's kernel.
+func builtIn(all string) (names []string, err error) {
+	lists, err := filepath.Glob(filepath.Join(all, "lib/modules/*/modules.builtin"))
+	if err != nil || len(lists) != 1 {
+		return nil, fmt.Errorf("the package has the lists of modules %v, %v: want one", lists, err)
+	}
+	text, err := os.ReadFile(lists[0])
+	for line := range strings.Lines(string(text)) {
+		names = append(names, strings.TrimSuffix(filepath.Base(strings.TrimSpace(line)), ".ko"))
+	}
+	return names, err
 }

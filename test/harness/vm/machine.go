@@ -30,7 +30,7 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 	if err := install(nil); err != nil {
 		return nil, err
 	}
-	k, err := provide()
+	k, err := provide(o.kernel)
 	if err != nil {
 		return nil, err
 	}

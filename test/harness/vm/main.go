@@ -18,9 +18,9 @@ import (
 // crashed.
 const noStatus = 125
 
-const usage = `usage: vm test [-m MIB] [-smp N] [-v] PACKAGE…
-       vm run  [-m MIB] [-smp N] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
-       vm node [-m MIB] [-smp N] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
+const usage = `usage: vm test [-m MIB] [-smp N] [-kernel SUITE] [-v] PACKAGE…
+       vm run  [-m MIB] [-smp N] [-kernel SUITE] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+       vm node [-m MIB] [-smp N] [-kernel SUITE] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 `
 
 // options are the flags of both modes.
@@ -30,6 +30,7 @@ type options struct {
 	verbose bool
 	console bool
 	systemd bool   // boot a root file system
+	kernel  string // Debian suite of the kernel
 	forward string // port of this machine's loopback that leads into the machine
 	limit   time.Duration
 	put     list
@@ -69,6 +70,7 @@ func parse(mode string, args []string) *options {
 	flags := flag.NewFlagSet("vm "+mode, flag.ExitOnError)
 	flags.IntVar(&o.memory, "m", memory, "memory of the machine in MiB")
 	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
+	flags.StringVar(&o.kernel, "kernel", "", "Debian suite of the kernel, such as bookworm-backports (default that of this machine's apt)")
 	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end in every case")
 	if mode == "test" {
 		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")

@@ -60,7 +60,7 @@ func TestLastLines_SplitsConsole(t *testing.T) {
 
 func TestProvide_UsesNewestKernel(t *testing.T) {
 	t.Setenv("PLIMSOLL_VM_CACHE", t.TempDir())
-	dir, err := kernels()
+	dir, err := kernels("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestProvide_UsesNewestKernel(t *testing.T) {
 			}
 		}
 	}
-	k, err := provide()
+	k, err := provide("")
 	if err != nil || k.name != "linux-image-6.1.0-56-cloud-amd64" || k.vmlinuz != filepath.Join(dir, k.name, "vmlinuz") {
 		t.Fatalf("%+v, %v", k, err)
 	}
