@@ -64,8 +64,14 @@ func (n *Node) groups() (found []signals.Consumer) {
 		}
 		below += bytes
 		name := "cgroup " + e.Name()
-		if at == pods.Root() {
+		switch root := pods.Root(); {
+		case at == root:
 			name = "pods (" + e.Name() + ")"
+		case strings.HasPrefix(root, at+"/"): // below a cgroupRoot, as on kind
+			if inPods, ok := n.workingSetOf(root); ok {
+				found = append(found, signals.Consumer{Name: "pods (" + path.Base(root) + ")", Bytes: inPods})
+				name, bytes = name+" without pods", bytes-min(bytes, inPods)
+			}
 		}
 		found = append(found, signals.Consumer{Name: name, Bytes: bytes})
 	}

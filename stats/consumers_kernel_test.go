@@ -1,11 +1,13 @@
 package stats
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
@@ -40,6 +42,30 @@ func TestConsumers_ListsCgroupsAndPods(t *testing.T) {
 				t.Errorf("a consumer without memory is listed: %+v", found)
 			}
 		})
+	}
+}
+
+// TestConsumers_SeparatesPodsBelowSlice checks a node with the pods' cgroup below another one, as on
+// kind: that one counts without the pods.
+func TestConsumers_SeparatesPodsBelowSlice(t *testing.T) {
+	box := sandboxNode(t, sandbox.SystemdNames())
+	fillIn(t, box, addPod(t, box, "0c1d-pod", sandbox.Burstable, "app"), "app", "fill 40MiB")
+	h, err := cgroup.Detect(box.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := OpenNode(Options{Hierarchy: h, NodeCgroup: "/", Places: cgroup.NewPodPlaces(h, box.Path())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	found := map[string]signals.Bytes{}
+	for _, c := range n.groups() {
+		found[c.Name] = c.Bytes
+	}
+	pods, others := found["pods (kubepods.slice)"], found["cgroup "+path.Base(box.Path())+" without pods"]
+	if pods < 40*mib || pods > 70*mib || others > 20*mib {
+		t.Errorf("pods have %d MiB, others below the slice %d MiB: %+v", pods/mib, others/mib, found)
 	}
 }
 

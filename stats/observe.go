@@ -21,7 +21,7 @@ const (
 
 // Observe observes the node; the caller supplies the time from its clock. A periodic check fills
 // every signal. An early check fills only those of memory and leaves the others unchanged. On
-// success it allocates nothing. For the node "/" on cgroup v1 it reads four memory files (five
+// success it allocates nothing. For the node "/" it reads files of memory (one more
 // if kubepods exists), and a periodic check also reads four of /proc.
 func (n *Node) Observe(kind signals.Kind, at time.Time, into *signals.Observations) {
 	if kind == signals.Periodic {

@@ -1,7 +1,10 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/containerd/cgroups/v3"
@@ -80,6 +83,21 @@ func (h Hierarchy) Dir(controller, path string) string {
 		controller = ""
 	}
 	return filepath.Join(h.Root, controller, clean(path))
+}
+
+// LacksKill reports whether the kernel cannot end all processes of a cgroup at once: version 1, and
+// version 2 before Linux 5.14. A cgroup below the root shows it, since the root itself never has
+// cgroup.kill.
+func (h Hierarchy) LacksKill() bool {
+	if h.Version == V1 {
+		return true
+	}
+	below, _ := filepath.Glob(filepath.Join(h.Root, "*", "cgroup.procs")) // the pattern is valid
+	if len(below) == 0 {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(below[0]), "cgroup.kill"))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // clean returns a cgroup path as an absolute path within its mount.

@@ -117,6 +117,7 @@ var variants = []variant{
 		f.Cgroups.Value.Missing = []string{"pids"}
 	}},
 	{"cgroup-v1", "", func(_ *testing.T, f *doctor.Facts) { f.Cgroups.Value.Version = 1 }},
+	{"cgroup-kill-missing", "", func(_ *testing.T, f *doctor.Facts) { f.Cgroups.Value.NoKill = true }},
 	{"cgroup-hybrid", "", func(_ *testing.T, f *doctor.Facts) {
 		f.Cgroups = doctor.Known(doctor.Cgroups{Version: 1, Hybrid: true})
 	}},

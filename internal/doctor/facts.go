@@ -55,6 +55,7 @@ type Cgroups struct {
 	Version int      // 1 or 2: which one accounts memory
 	Hybrid  bool     // a version 2 tree without memory is mounted beside version 1
 	Missing []string // required controllers that are missing
+	NoKill  bool     // version 2 without cgroup.kill
 	Fault   string   // why the agent cannot use them; empty: it can
 }
 

@@ -15,8 +15,8 @@ import (
 // nodeRules are all rules for a node.
 var nodeRules = slices.Concat(machineRules, agentRules, kubeletRules, serverRules, unknownRules)
 
-// oldestMajor and oldestMinor are the oldest kernel with pidfd_open(2). Without it a process cannot
-// be ended safely on cgroup v1.
+// oldestMajor and oldestMinor are the oldest kernel with pidfd_open(2). Older ones have no
+// cgroup.kill either, so no process can be ended safely.
 const oldestMajor, oldestMinor = 5, 3
 
 // Differences of clocks above these limits make timestamps, and then leases, misleading. A
@@ -27,28 +27,31 @@ const (
 )
 
 var machineRules = []rule[Facts]{
-	{Code{"kernel-old", Error, "The kernel is older than 5.3: on cgroup v1 no process can be killed safely.",
+	{Code{"kernel-old", Error, "The kernel is older than 5.3, without pidfds and cgroup.kill: no process can be killed safely.",
 		"run a kernel of 5.3 or later, better 5.15, which also frees the memory of a dying process at once"},
 		func(f *Facts) []trouble { return one(oldKernel(f.KernelRelease.Value)) }},
 	{Code{"cgroups-unusable", Error, "The cgroup file systems cannot be used.",
 		"mount the host's cgroup file systems, and set --cgroup-root"},
 		func(f *Facts) []trouble { return one(f.Cgroups.Value.Fault) }},
 	{Code{"cgroup-controller-missing", Error, "A cgroup controller that the agent needs (memory, pids) is missing.",
-		"enable it: on v2 in cgroup.subtree_control, on v1 mount it; check the kernel's command line for cgroup_disable= or cgroup_enable="},
+		"enable it: on v2 in cgroup.subtree_control of the root, on v1 mount it; check the kernel's command line for cgroup_disable= or cgroup_enable="},
 		func(f *Facts) []trouble {
 			missing := f.Cgroups.Value.Missing
 			return when(len(missing) > 0, "cgroup controllers are missing: "+listed(missing))
 		}},
 	{Code{"cgroup-v1", Info, "Memory is accounted by cgroup v1: pods are killed process by process, without memory.events.",
-		"move the node to cgroup v2 when it is convenient"},
+		"move the node to cgroup v2; from 1.35 on the kubelet starts on v1 only with failCgroupV1: false"},
 		func(f *Facts) []trouble {
 			return when(f.Cgroups.Value.Version == 1 && !f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1")
 		}},
 	{Code{"cgroup-hybrid", Info, "cgroup v1 and v2 are mounted beside each other; memory is accounted by v1.",
-		"move the node to cgroup v2 (systemd.unified_cgroup_hierarchy=1) when it is convenient"},
+		"move the node to cgroup v2 (systemd.unified_cgroup_hierarchy=1); from 1.35 on the kubelet starts on v1 only with failCgroupV1: false"},
 		func(f *Facts) []trouble {
 			return when(f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1, with an empty v2 tree beside it")
 		}},
+	{Code{"cgroup-kill-missing", Info, "cgroup v2 has no cgroup.kill before Linux 5.14: pods are killed process by process, which takes longer and needs the host's PID namespace.",
+		"run a kernel of 5.14 or later, and keep hostPID: true until then"},
+		func(f *Facts) []trouble { return when(f.Cgroups.Value.NoKill, "the kernel has no cgroup.kill") }},
 	{Code{"psi-off", Warning, "The kernel offers no pressure stall information: stalls of tasks that wait for memory trigger no check.",
 		"start the kernel with psi=1, or set --kernel-notifications=off if this is intended"},
 		func(f *Facts) []trouble { return one(f.StallFault.Value) }},

@@ -65,10 +65,12 @@ type mounts struct {
 	version cgroup.Version
 	// members is the tree with the pod's processes: the memory controller's on v1.
 	members       int
-	pids, freezer int // v1
+	pids, freezer int // v1; v2 without cgroup.kill: pids is members
 	device        uint64
 	// blind: on v1 in a PID namespace other than the host's, where a listing may be incomplete.
 	blind bool
+	// oneByOne: cgroup.kill is missing, as on v1 and before Linux 5.14.
+	oneByOne bool
 }
 
 // hostPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO of
@@ -79,6 +81,12 @@ func inHostPIDNamespace() bool {
 	var st unix.Stat_t
 	err := unix.Stat("/proc/self/ns/pid", &st)
 	return err == nil && st.Ino == hostPIDNamespace
+}
+
+// signalOneByOne prepares for kills without cgroup.kill.
+func (m *mounts) signalOneByOne(h cgroup.Hierarchy) {
+	m.oneByOne = true
+	m.pids, _ = openMount(h.Dir("pids", "/"))
 }
 
 // New returns a Killer: it opens the mounts and prefaults the memory for the kills. The pids
@@ -98,9 +106,11 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	}
 	m.device = uint64(st.Dev)
 	if h.Version == cgroup.V1 {
-		m.pids, _ = openMount(h.Dir("pids", "/"))
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
+	}
+	if h.LacksKill() {
+		m.signalOneByOne(h)
 	}
 	k := &Killer{mounts: m, usesMrelease: true, maxWait: maxWait, continued: continuedKills{ending: make(chan struct{})}}
 	k.gracefulWorkspace, err = newWorkspace()
@@ -201,7 +211,7 @@ type attempt struct {
 	w       *workspace
 	target  Target
 	members int // the pod's verified directory in the tree of its members
-	pids    int // v1, -1 if missing
+	pids    int // of the pids controller, -1 if missing; v2: only without cgroup.kill
 	freezer int // v1, -1 if missing
 	events  int // v2: cgroup.events, -1 if it cannot be opened
 	begun   time.Time
@@ -259,7 +269,6 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 			return a.timeout(ctx)
 		}
 		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are exiting already
-			a.stopForks()
 			if err := a.round(ctx); err != nil {
 				return err
 			}
@@ -275,6 +284,7 @@ func (a *attempt) round(ctx context.Context) error {
 	countBefore, resumed := a.result.Signalled, a.incomplete
 	killed, err := a.killAtOnce()
 	if !killed && err == nil {
+		a.stopForks()
 		err = a.signalAll(ctx, unix.SIGKILL)
 	}
 	if a.result.Signalled > countBefore {

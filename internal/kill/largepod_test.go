@@ -280,9 +280,7 @@ func TestEnded_IsBounded(t *testing.T) {
 // An agent that is killed during a kill cannot restore pids.max: its successor does.
 func TestRestore_ResetsPidsMaxOfInterruptedKill(t *testing.T) {
 	e := onMemory(t)
-	if e.node.Version() != 1 {
-		t.Skip("v2 ends a pod without pids.max")
-	}
+	e.withoutCgroupKill(e.killer)
 	e.hog(e.pod, "main")
 	before, target := e.limits(), e.target(e.pod.Path())
 	a, err := e.killer.begin(e.killer.immediateWorkspaces[0], target)
@@ -299,6 +297,7 @@ func TestRestore_ResetsPidsMaxOfInterruptedKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer successor.Close()
+	e.withoutCgroupKill(successor)
 	successor.gracefulWorkspace.busy.Store(true) // in use for the grace period of another pod
 	for i, want := range []bool{true, false} {
 		if restored, err := successor.Restore(target); restored != want || err != nil {
@@ -326,9 +325,7 @@ func TestRestore_ResetsPidsMaxOfInterruptedKill(t *testing.T) {
 // second is not the pod's own limit.
 func TestStopForks_RestoresLimitAfterTwoKills(t *testing.T) {
 	e := onMemory(t)
-	if e.node.Version() != 1 {
-		t.Skip("v2 ends a pod without pids.max")
-	}
+	e.withoutCgroupKill(e.killer)
 	before, target := e.limits(), e.target(e.pod.Path())
 	var both [2]*attempt
 	for i, w := range []*workspace{e.killer.immediateWorkspaces[0], e.killer.gracefulWorkspace} {

@@ -205,9 +205,9 @@ func (a *attempt) readPopulated(events int) (populated, known bool) {
 // refuse returns an error if the members include a process that must never be signalled.
 func (a *attempt) refuse() error {
 	pids := a.w.pids
-	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.signalledAny {
+	if a.k.mounts.oneByOne && len(pids) == 0 && a.w.invisible > 0 && !a.signalledAny {
 		a.result.Invisible = a.w.invisible
-		return a.failed(fmt.Errorf("%d tasks: %w", a.w.invisible, ErrNotVisible))
+		return a.failed(fmt.Errorf("%d processes or tasks: %w", a.w.invisible, ErrNotVisible))
 	}
 	for _, forbidden := range [...]int{1, os.Getpid()} {
 		if listed(pids, forbidden) {

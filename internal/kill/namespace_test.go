@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,15 +105,53 @@ func TestImmediate_SignalsOnReadOnlyCgroups(t *testing.T) {
 	})
 }
 
-// Before Linux 5.14 there is no cgroup.kill, and v2 is killed like v1.
+// withoutCgroupKill makes the killer one of a kernel before Linux 5.14. v1 never has cgroup.kill.
+func (e *env) withoutCgroupKill(k *Killer) {
+	if !k.mounts.oneByOne {
+		k.mounts.signalOneByOne(e.hierarchy)
+	}
+}
+
+// Before Linux 5.14 there is no cgroup.kill, and v2 is killed like v1: forks are refused meanwhile.
 func TestImmediate_WorksWithoutCgroupKill(t *testing.T) {
 	onEachTree(t, func(e *env) {
-		e.killer.mounts.version = cgroup.V1
+		e.withoutCgroupKill(e.killer)
+		before := e.limits()
 		h, bystander := e.hog(e.pod, "main", "fork 20"), e.hog(addPod(e.T, e.node, "bystander"), "main")
 		e.mustKill()
 		e.killedBy(h, syscall.SIGKILL)
 		if !bystander.Process.Alive() {
 			e.Error("the process of another pod was killed")
+		}
+		if after := e.limits(); after != before {
+			e.Errorf("got pids.max %q, want %q", after, before)
+		}
+	})
+}
+
+// Without cgroup.kill nothing reaches processes of a foreign PID namespace: the error has the remedy.
+func TestImmediate_ReportsInvisibleProcessesWithoutCgroupKill(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		e.withoutCgroupKill(e.killer)
+		a, err := e.killer.begin(e.killer.immediateWorkspaces[0], e.target(e.pod.Path()))
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer a.end()
+		a.w.pids, a.w.invisible = a.w.pids[:0], 3
+		if err := a.refuse(); !errors.Is(err, ErrNotVisible) {
+			e.Errorf("got %v, want %v", err, ErrNotVisible)
+		}
+	})
+}
+
+func TestSelfTest_ReportsMissingCgroupKill(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		e.withoutCgroupKill(e.killer)
+		missing := e.killer.SelfTest(e.within(5 * time.Second))
+		reported := slices.ContainsFunc(missing, func(l Lack) bool { return l.What == "no cgroup.kill" })
+		if want := e.hierarchy.Version == cgroup.V2; reported != want || want && len(missing) != 1 {
+			e.Errorf("got missing prerequisites %v", missing)
 		}
 	})
 }

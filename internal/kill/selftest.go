@@ -39,7 +39,7 @@ func (k *Killer) SelfTest(ctx context.Context) []Lack {
 	missing := k.tryChild(ctx)
 	missing = append(missing, k.tryTrees()...)
 	if have, err := hasCapability(unix.CAP_KILL); err != nil || !have {
-		missing = append(missing, Lack{What: "no CAP_KILL", Cause: err, Fatal: true,
+		missing = append(missing, Lack{What: "no CAP_KILL", Cause: err, Fatal: k.mounts.oneByOne,
 			Remedy: "add the capability KILL to the container: pods run as other users"})
 	}
 	severe := make([]Lack, 0, len(missing))
@@ -62,11 +62,11 @@ func (k *Killer) tryChild(ctx context.Context) []Lack {
 	defer reap(pid)
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return []Lack{{What: "no pidfd_open", Cause: err, Remedy: "use Linux 5.3 or later, and a seccomp profile that allows it", Fatal: true}}
+		return []Lack{{What: "no pidfd_open", Cause: err, Remedy: "use Linux 5.3 or later, and a seccomp profile that allows it", Fatal: k.mounts.oneByOne}}
 	}
 	defer unix.Close(fd)
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
-		return []Lack{{What: "no pidfd_send_signal", Cause: err, Remedy: "use Linux 5.1 or later, and a seccomp profile that allows it", Fatal: true}}
+		return []Lack{{What: "no pidfd_send_signal", Cause: err, Remedy: "use Linux 5.1 or later, and a seccomp profile that allows it", Fatal: k.mounts.oneByOne}}
 	}
 	var missing []Lack
 	if errno := processMrelease(fd); errno != 0 && errno != unix.ESRCH { // ESRCH: died already
@@ -91,11 +91,14 @@ func (k *Killer) tryTrees() []Lack {
 		{k.mounts.pids, "the pids controller", "a fork bomb can outrun a kill"},
 		{k.mounts.freezer, "the freezer controller", "a paused pod can not be killed"},
 	}
-	if k.mounts.version == cgroup.V1 {
+	if k.mounts.oneByOne {
 		trees[0].costs = "kills work nevertheless" // signals need no writes
+		if k.mounts.version == cgroup.V2 {
+			missing = append(missing, Lack{What: "no cgroup.kill", Remedy: "use Linux 5.14 or later; until then pods are killed process by process, which takes longer"})
+		}
 	}
 	for i, tree := range trees {
-		if tree.fd < 0 && (k.mounts.version == cgroup.V2 && i > 0) {
+		if i > 0 && k.mounts.version == cgroup.V2 { // one tree
 			continue
 		}
 		if err := writable(tree.fd); err != nil {
@@ -130,7 +133,12 @@ func (k *Killer) tryVisible() []Lack {
 		return []Lack{{What: "processes can not be listed", Cause: err, Remedy: "mount the cgroup filesystem readable", Fatal: true}}
 	}
 	for _, pid := range pids {
-		if pid == 0 {
+		switch {
+		case pid > 0:
+		case k.mounts.oneByOne:
+			return []Lack{{What: "some processes are in a foreign PID namespace", Fatal: true,
+				Remedy: "set hostPID: true: without it their pods can not be killed, since there is no cgroup.kill"}}
+		default:
 			return []Lack{{What: "some processes are in a foreign PID namespace",
 				Remedy: "set hostPID: true: without it their pods can only be killed by cgroup.kill, without SIGTERM before"}}
 		}

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // killAtOnce writes cgroup.kill: the kernel ends every process of the pod, including processes
-// forked meanwhile and those of foreign PID namespaces. It reports false on v1, before Linux 5.14,
-// in a threaded cgroup, and on a read-only cgroup file system with processes that can be signalled.
+// forked meanwhile and those of foreign PID namespaces. It reports false without cgroup.kill (v1, or
+// before Linux 5.14), in a threaded cgroup, and on a read-only cgroup file system with processes that
+// can be signalled.
 func (a *attempt) killAtOnce() (killed bool, err error) {
-	if a.k.mounts.version != cgroup.V2 {
+	if a.k.mounts.oneByOne {
 		return false, nil
 	}
 	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal

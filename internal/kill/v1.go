@@ -11,7 +11,7 @@ import (
 // is killed during the kill: see [Killer.Restore].
 const attrPidsMax = "user.plimsoll.pids-max"
 
-// stopForks sets the pod's pids.max to 0, so that the pod cannot fork during the kill, and records
+// stopForks, for a kill without cgroup.kill, sets the pod's pids.max to 0, so that the pod cannot fork during the kill, and records
 // the previous value. It is attempted once; if it fails, a fork bomb makes the kill take more
 // rounds. A pids.max of 0 is not changed, unless the attribute shows that it is from another kill.
 func (a *attempt) stopForks() {

@@ -113,7 +113,7 @@ func (a *attempt) timeout(ctx context.Context) error {
 		}
 		e.Stragglers = append(e.Stragglers, s)
 	}
-	if a.k.mounts.blind && a.w.invisible > 0 {
+	if a.k.mounts.oneByOne && a.w.invisible > 0 {
 		return fmt.Errorf("%w; they may be dead and not waited for, or %w", e, ErrNotVisible)
 	}
 	if a.freezer >= 0 && e.Left > 0 && a.frozenAbove() {

@@ -52,16 +52,10 @@ func (o *NodeOptions) cgroups() doctor.Fact[doctor.Cgroups] {
 	}
 	found := doctor.Cgroups{Version: int(h.Version)}
 	if h.Version == cgroup.V2 {
-		text, err := os.ReadFile(filepath.Join(o.CgroupRoot, "cgroup.controllers"))
-		if err != nil {
+		if found.Missing, err = missingV2(o.CgroupRoot); err != nil {
 			return doctor.Unknown[doctor.Cgroups](err.Error())
 		}
-		there := strings.Fields(string(text))
-		for _, c := range controllers {
-			if !slices.Contains(there, c) {
-				found.Missing = append(found.Missing, c)
-			}
-		}
+		found.NoKill = h.LacksKill()
 		return doctor.Known(found)
 	}
 	for _, c := range controllers {
@@ -72,6 +66,24 @@ func (o *NodeOptions) cgroups() doctor.Fact[doctor.Cgroups] {
 	_, err = os.Stat(filepath.Join(o.CgroupRoot, "unified", "cgroup.controllers"))
 	found.Hybrid = err == nil
 	return doctor.Known(found)
+}
+
+// missingV2 returns the controllers that cgroups below root do not have: the kernel lacks them, or
+// they are not enabled.
+func missingV2(root string) (missing []string, err error) {
+	for _, name := range []string{"cgroup.controllers", "cgroup.subtree_control"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		there := strings.Fields(string(text))
+		for _, c := range controllers {
+			if !slices.Contains(there, c) && !slices.Contains(missing, c) {
+				missing = append(missing, c)
+			}
+		}
+	}
+	return missing, nil
 }
 
 // stalls returns why the kernel reports no stalls. It reads the file, since the file exists on some
