@@ -11,9 +11,10 @@ import (
 // is killed during the kill: see [Killer.Restore].
 const attrPidsMax = "user.plimsoll.pids-max"
 
-// stopForks, for a kill without cgroup.kill, sets the pod's pids.max to 0, so that the pod cannot fork during the kill, and records
-// the previous value. It is attempted once; if it fails, a fork bomb makes the kill take more
-// rounds. A pids.max of 0 is not changed, unless the attribute shows that it is from another kill.
+// stopForks, for a kill without cgroup.kill, sets the pod's pids.max to 0, so that the pod cannot
+// fork meanwhile, and records the previous value. It is attempted once; if it fails, a fork bomb
+// makes the kill take more rounds. A pids.max of 0 is not changed, unless the attribute shows that it
+// is from another kill.
 func (a *attempt) stopForks() {
 	if a.pids < 0 || a.pidsMaxLen > 0 {
 		return
