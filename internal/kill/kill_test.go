@@ -214,7 +214,7 @@ func (e *env) limits() string {
 
 // A fork bomb that still grows when the kill begins, bounded by the node.
 func TestImmediate_EndsForkBomb(t *testing.T) {
-	for _, order := range []string{"fork 100000", "chain 100000"} {
+	for _, order := range []string{"fork 100000", "daemons 250", "chain 100000"} {
 		onEachTree(t, func(e *env) {
 			h := e.hog(e.pod, "main")
 			if err := h.Send(order); err != nil {

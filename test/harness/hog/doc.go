@@ -33,8 +33,8 @@
 //	jvm SIZE [at SIZE/s] for TIME  start like a virtual machine with a heap of SIZE, run
 //	                               with its collections, and end
 //	thrash SIZE in DIR for TIME    rewrite and read a file larger than the limit repeatedly
-//	fork N                         N processes that wait, each in its own session and forking
-//	                               half of its share
+//	fork N                         N processes that wait, each forking half of its share
+//	daemons N                      the same, each in a session of its own
 //	crowd N                        the same, of processes of about 60 KiB each
 //	chain N                        a process that forks its successor and exits, N times
 //	threads N                      N threads that wait

@@ -15,13 +15,22 @@ import (
 
 // spread creates count processes that wait to be killed. Each new one forks half of its
 // parent's remaining share, so their number doubles until the share is used up. If pids.max
-// rejects a fork, they retry. Each has a session of its own, as fork bombs that escape a signal to
-// their process group do.
+// rejects a fork, they retry.
 func spread(count int) error { return forked(count, grow) }
 
 // chain creates a process that forks its successor and exits, count times: a target with
 // constantly changing PIDs.
 func chain(count int) error { return forked(count, relay) }
+
+// daemons is spread with a session for each process, so that no signal to a process group ends them.
+func daemons(count int) error {
+	detached = true
+	defer func() { detached = false }() // in this process
+	return spread(count)
+}
+
+// detached makes forked processes leave the session.
+var detached bool
 
 // forked starts the first child with the complete share and runs body in it.
 func forked(count int, body func(int)) error {
@@ -53,7 +62,9 @@ func grow(share int) {
 		}
 		theirs := (share - 1) / 2
 		if pid == 0 {
-			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+			if detached {
+				syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+			}
 			share = theirs
 			continue
 		}

@@ -39,6 +39,7 @@ var forms = map[string]struct {
 	"jvm":     {first: "size", required: []string{"for"}, allowed: []string{"at", "for"}},
 	"thrash":  {first: "size", required: []string{"in", "for"}, allowed: []string{"in", "for"}},
 	"fork":    {first: "count"},
+	"daemons": {first: "count"},
 	"crowd":   {first: "count"},
 	"chain":   {first: "count"},
 	"threads": {first: "count"},

@@ -88,6 +88,8 @@ func (p *process) do(c command) error {
 		return thrash(c)
 	case "fork":
 		return spread(c.count)
+	case "daemons":
+		return daemons(c.count)
 	case "crowd":
 		return crowd(c.count)
 	case "chain":
