@@ -69,20 +69,21 @@ func (o *Outcome) SpareReason() string {
 	return text
 }
 
-// amount formats an amount of the target's signal. Bytes are rounded up to 1Ki.
+// amount formats an amount of the target's signal. Bytes are rounded up, to 1Mi from 1Gi on and to
+// 1Ki from 1Mi on.
 func (o *Outcome) amount(a signals.Amount) string {
-	const kibi = 1 << 10
-	unit := o.Verdict.Target.Signal.Definition().Unit
-	switch unit {
+	switch unit := o.Verdict.Target.Signal.Definition().Unit; unit {
 	case signals.UnitInodes:
 		return signals.Format(a, unit) + " inodes"
 	case signals.UnitPIDs:
 		return signals.Format(a, unit) + " PIDs"
 	}
-	if rest := a % kibi; rest > 0 {
-		a = a.Plus(kibi - rest)
+	for _, step := range [...]signals.Amount{1 << 20, 1 << 10} {
+		if rest := a % step; a >= step<<10 && rest > 0 {
+			a = a.Plus(step - rest)
+		}
 	}
-	return signals.Format(a, unit)
+	return signals.Format(a, signals.UnitBytes)
 }
 
 // describeChoice sets the keys of the pods that were passed over, in a decision about a pod or about
