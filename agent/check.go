@@ -14,7 +14,7 @@ import (
 // returns plans. It has no side effects on the node:
 //
 //	observe -> evaluate -> pods above a storage limit? -> blocked? -> garbage to collect? ->
-//	measure, rank, skip pods that would not help or with a limited eviction -> Evict
+//	measure, rank, skip pods that would not help, or with a limited eviction -> Evict
 //
 // [Checker.Begin] evaluates a snapshot, [Checker.Next] returns the next [Plan], and
 // [Checker.Apply] receives its [PlanResult], until the plan is to Wait. The command `simulate`
