@@ -149,7 +149,7 @@ func TestEvict_ImminentExhaustionDoesNotWaitForPIDs(t *testing.T) {
 			w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signals.PIDAvailable, Value: quantity(100)}}, func(w *env) {
 				w.pids = 50
 				a := w.add("a", 300*mib)
-				a.Priority, a.unkillable = -1, true
+				a.Priority, a.unkillable, a.processes = -1, true, 60
 				a.MemoryRequest = signals.Quantity{Value: 500 * mib}
 				leak := w.add("leak", 300*mib)
 				leak.rate, leak.since = tc.rate, time.Now().Add(tc.since)

@@ -227,8 +227,8 @@ func TestDisarm_StopsGarbageCollection(t *testing.T) {
 			ended = time.Since(begun)
 		})
 		s.set(2*time.Second, false)
-		w.disk = 8 * gib
-		w.add("calm", 100*mib).disk = gib
+		w.disk = 11 * gib
+		w.add("calm", 100*mib).disk = 4 * gib
 	})
 	if ended != 2*time.Second {
 		t.Errorf("it collected until %s after the start, want 2s", ended)

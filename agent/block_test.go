@@ -31,8 +31,8 @@ func TestAwaitDeleted_LongGraceIsBounded(t *testing.T) {
 		"memory": func(_ *env, going, other *envPod) { going.memory, other.memory = 500*mib, 440*mib },
 		"disk": func(w *env, going, other *envPod) {
 			w.disk, w.collects = 20*gib, time.Second
-			going.writes(8 * gib)
-			other.writes(7 * gib)
+			going.disk = 8 * gib
+			other.disk = 7 * gib
 		},
 	} {
 		t.Run(about, func(t *testing.T) {
@@ -153,16 +153,11 @@ func TestBlocked_ShutdownReportedOnce(t *testing.T) {
 func TestFailed_WithoutAttemptReportedOnce(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("static", 950*mib).Protection = signals.Static
-		w.later(45*time.Second, func() { w.add("small", mib) })
+		w.later(45*time.Second, func() { w.add("small", 2*mib) })
 	})
 	if want := []Verb{Failed, Evicted, ReclaimDone, Failed}; !slices.Equal(w.verbs(), want) {
 		t.Errorf("reported %v, want %v", w.verbs(), want)
 	}
-}
-
-// writes sets the measured disk usage of a pod.
-func (p *envPod) writes(disk signals.Amount) {
-	p.disk, p.Volumes = disk, []signals.Volume{{Name: "data", Local: true}}
 }
 
 // crashLoop has three pods of one owner evicted for nodefs. The fourth leaves more space than the
@@ -173,7 +168,7 @@ func crashLoop(w *env, available, left signals.Amount) {
 		begin := func() {
 			p := w.add(fmt.Sprintf("loop-%d", i), mib)
 			p.Owner, p.Priority = "rs", -1
-			p.writes(100*gib - available)
+			p.disk = 100*gib - available
 			if i == 3 {
 				p.disk -= left
 			}
@@ -213,7 +208,7 @@ func TestOwnerBackoff_EvictsHogRankedBehind(t *testing.T) {
 			crashLoop(w, 2*gib, 5*gib) // 7 GiB are available with the fourth, and 3 are missing
 			w.disk += tc.hog
 			p := w.add("behind", mib)
-			p.writes(tc.hog)
+			p.disk = tc.hog
 			p.StorageRequest.Value = tc.request
 		})
 		if got := slices.Contains(w.evicted(), "default/behind"); got != tc.goes {

@@ -14,7 +14,7 @@ import (
 // returns plans. It has no side effects on the node:
 //
 //	observe -> evaluate -> pods above a storage limit? -> blocked? -> garbage to collect? ->
-//	measure, rank, skip pods with a limited eviction -> Evict
+//	measure, rank, skip pods that would not help, or with a limited eviction -> Evict
 //
 // [Checker.Begin] evaluates a snapshot, [Checker.Next] returns the next [Plan], and
 // [Checker.Apply] receives its [PlanResult], until the plan is to Wait. The command `simulate`
@@ -282,7 +282,8 @@ func (c *Checker) applyCollection(ran []signals.Garbage, done bool) {
 	}
 }
 
-// rankPods ranks the pods, unless none may be chosen now. A deleted pod may be the one to evict.
+// rankPods ranks the pods, unless none may be chosen now. A deleted pod may be the one to evict,
+// however small: with the others it holds the shortage.
 func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	o := &c.outcome
 	if c.notePause(o) {
@@ -296,6 +297,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 		c.endTurn()
 		return Plan{}
 	}
+	c.assess(o)
 	c.stage = atChoice
 	if !constraints.AwaitsDeleted {
 		return Plan{}
@@ -311,14 +313,15 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	return c.planEviction(*first)
 }
 
-// chooseVictim plans the eviction of the next eligible pod of the ranking. If the eviction of a pod
-// was limited, only a hog after it is evicted: no other pod is evicted in its place.
+// chooseVictim plans the eviction of the next eligible pod of the ranking with an end that helps. If
+// the eviction of a pod was limited, only a hog after it is evicted: no other pod is evicted in its
+// place.
 func (c *Checker) chooseVictim() Plan {
 	o := &c.outcome
 	for c.nextIndex < len(o.Ranking) {
 		r := &o.Ranking[c.nextIndex]
 		c.nextIndex++
-		if !o.mayChoose(r.Pod) {
+		if !o.mayChoose(r.Pod) || c.spare(o, r) {
 			continue
 		}
 		if limit := c.limitFor(o, r); limit.By != limiter.None {

@@ -6,7 +6,6 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/ranking"
 )
 
 // Decision is one line of the decision log. Amounts are in the unit of the signal (bytes, inodes,
@@ -43,7 +42,11 @@ type Decision struct {
 	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // increase of the available amount since the check
 	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes with SIGKILL have not exited yet
 	LimitedBy        string      `json:"limitedBy,omitempty"`          // the limit in force: quota, ineffective or owner
-	// MemoryConsumers are the largest consumers of memory after ineffective evictions.
+	// KubeletWouldEvict is the pod that the kubelet would evict in place of Pod, or of none. Spared is
+	// the number of pods that were passed over because their end would not help.
+	KubeletWouldEvict string `json:"kubeletWouldEvict,omitempty"`
+	Spared            int    `json:"spared,omitempty"`
+	// MemoryConsumers are the largest consumers of memory if evictions do not free it.
 	MemoryConsumers []signals.Consumer `json:"memoryConsumers,omitempty"`
 }
 
@@ -70,6 +73,7 @@ const (
 	Disarmed          Verb = "disarmed"
 	Limited           Verb = "limited"     // the eviction of one pod or of all pods is limited
 	Ineffective       Verb = "ineffective" // evictions have no effect, and pause
+	NoneHelps         Verb = "none-helps"  // no pod is evicted, because the end of none would help
 	SignalsChanged    Verb = "signals"     // a signal became unknown, or known again
 	Stalled           Verb = "stall"       // pods wait for memory, without a possible action
 )
@@ -130,6 +134,8 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return Failed
 	case o.Limit.By != limiter.None:
 		return Limited
+	case o.NoneHelps():
+		return NoneHelps
 	case o.Verdict.Target != nil:
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
@@ -146,7 +152,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 		Reason:     a.checker.Machine.Explain(&o.Verdict, s),
 		Met:        o.Verdict.GracePassed.Names(),
 		Conditions: o.Verdict.Conditions.Names(),
-		Ranking:    podReasons(o.Ranking),
+		Ranking:    podReasons(o),
 	}
 	for sig := range signals.All {
 		if o.Verdict.Unknown.Has(sig) {
@@ -165,6 +171,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	} else if verb == Nothing && len(policy.Thresholds) > 0 {
 		d.observed(&policy.Thresholds[0], s)
 	}
+	a.describeChoice(d, o)
 	switch {
 	case o.Evicted != nil:
 		a.describe(d, o)
@@ -195,10 +202,11 @@ func (d *Decision) observed(t *eviction.Threshold, s *signals.Snapshot) {
 	}
 }
 
-func podReasons(ranked []ranking.Ranked) []PodReason {
+func podReasons(o *Outcome) []PodReason {
 	var list []PodReason
-	for i := range ranked[:min(len(ranked), maxPlaces)] {
-		list = append(list, PodReason{ranked[i].Pod.Key(), ranked[i].Key.Reason()})
+	for i := range o.Ranking[:min(len(o.Ranking), maxPlaces)] {
+		r := &o.Ranking[i]
+		list = append(list, PodReason{r.Pod.Key(), o.PlaceReason(r)})
 	}
 	return list
 }

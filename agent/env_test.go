@@ -70,6 +70,8 @@ type envPod struct {
 	selfExit         time.Duration                                          // it ends by itself during the report, and its memory is freed after this delay
 	disk             signals.Amount
 	inodes           signals.Amount
+	processes        signals.PIDs
+	tasks            signals.PIDs   // threads included; 0: not measured
 	files            signals.Amount // tmpfs: the part of its memory that is freed later
 	mounted          time.Duration  // that delay
 	withoutProcesses Status         // it runs no process, and its memory is freed after this status
@@ -101,7 +103,7 @@ func (w *env) available() signals.Amount {
 }
 
 func (w *env) add(name string, memory signals.Amount) *envPod {
-	p := &envPod{Pod: signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name}, memory: memory}
+	p := &envPod{Pod: signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Volumes: []signals.Volume{{Name: "data", Local: true}}}, memory: memory}
 	w.pods = append(w.pods, p)
 	return p
 }
@@ -208,7 +210,7 @@ func (w *env) Measure(context.Context) (candidates []signals.Candidate) {
 		c := signals.Candidate{Pod: &p.Pod}
 		if !p.unknown {
 			c.Usage = &signals.Usage{Memory: signals.Of(signals.Bytes(p.uses(time.Now()))),
-				EphemeralStorage: signals.Of(signals.Bytes(p.disk)),
+				EphemeralStorage: signals.Of(signals.Bytes(p.disk)), Processes: signals.Of(p.processes), Tasks: signals.Measured[signals.PIDs]{Value: p.tasks, Known: p.tasks > 0},
 				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
 					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}}}
 		}
@@ -230,6 +232,9 @@ func (w *env) Refresh(context.Context)            {}
 func (w *env) Checked(*Outcome, *eviction.Policy) {}
 func (w *env) Report(d *Decision)                 { w.reported = append(w.reported, d) }
 func (w *env) Consumers() []signals.Consumer {
+	if w.outside == nil {
+		return nil
+	}
 	return []signals.Consumer{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
 }
 func (w *env) saveLimiter(s limiter.Saved) { w.saved = s }

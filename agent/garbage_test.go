@@ -23,7 +23,6 @@ func TestGarbage_LimitedThresholdDoesNotBlockOthersOfDisk(t *testing.T) {
 		at = time.Now().Add(3 * time.Minute)
 		w.later(3*time.Minute, func() {
 			w.add("inodes", mib).inodes = 99_990
-			w.pods[len(w.pods)-1].writes(1)
 		})
 	})
 	got := w.lines(Evicted)

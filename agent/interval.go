@@ -62,10 +62,11 @@ func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 // delayRetry blocks early checks for a while after no pod could be evicted, or after a second
 // observation showed that none has to be.
 func (a *Agent) delayRetry(o *Outcome, verb Verb) {
+	none := verb == Failed || verb == NoneHelps
 	switch {
 	case o.Verdict.Target == nil:
-	case verb == Failed && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
-	case verb == Failed, verb == Limited, verb == Ineffective:
+	case none && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
+	case none, verb == Limited, verb == Ineffective:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	case verb == Recovered: // exhaustion that was not imminent may be so soon
 		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)

@@ -183,10 +183,9 @@ func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	if o.LimitedPod != nil {
 		d.Pod, d.UID = o.LimitedPod.Key(), o.LimitedPod.UID
 	}
-	if d.Decision != Ineffective || o.Limit.Condition != signals.MemoryPressure || a.consumers == nil {
-		return
+	if d.Decision == Ineffective {
+		a.listConsumers(d, o)
 	}
-	d.MemoryConsumers = a.consumers.Consumers()
 }
 
 // uncountWithdrawn removes a withdrawn soft eviction from the limiter.

@@ -75,8 +75,8 @@ func TestGarbage_MemoryCheckedDuringCollection(t *testing.T) {
 
 func TestDryRun_CollectsNoGarbage(t *testing.T) {
 	w := live(t, 9*time.Second, true, full(), func(w *env) {
-		w.disk, w.garbage, w.collects = 8*gib, 5*gib, time.Second
-		w.add("calm", 100*mib)
+		w.disk, w.garbage, w.collects = 12*gib, 5*gib, time.Second
+		w.add("calm", 100*mib).disk = 4 * gib
 	})
 	if w.garbage != 5*gib || w.count(WouldEvict) != 1 {
 		t.Errorf("%d GiB of garbage remain, reported %+v", w.garbage/gib, w.reported)

@@ -26,6 +26,13 @@ type Outcome struct {
 	Result              *EvictionResult    // of Evicted, so far
 	DryRun              bool               // nothing was done: the agent is disarmed
 	Failed              []Failure
+	// Need is what evictions for the target have to free, and Relief what the end of all pods that may
+	// be evicted would free. Spared is the number of pods that were passed over because their end
+	// would not help. KubeletsPod is the one that the kubelet would evict, or nil if it is the same.
+	Need        eviction.Need
+	Relief      signals.Amount
+	Spared      int
+	KubeletsPod *signals.Pod
 	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit

@@ -26,6 +26,7 @@ type block struct {
 	threshold *eviction.Threshold
 	limit     limiter.Limit
 	reason    string
+	together  bool // all pods together hold too little
 }
 
 // The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
@@ -33,23 +34,29 @@ const (
 	standBlock = iota + int(eviction.Act) + 1
 	limitBlock
 	failedBlock
+	uselessBlock
 	blockKinds
 )
 
-// isNewReason reports whether a block differs from the last one of its kind, and stores it.
-func (a *Agent) isNewReason(b block) bool {
+// lastBlock returns the last block of a kind for a threshold, to be replaced by the next one.
+func (a *Agent) lastBlock(of *eviction.Threshold, kind int) *block {
 	thresholds := a.checker.Machine.Policy().Thresholds
 	if len(a.logged.blocks) != len(thresholds)+1 { // the policy was replaced
 		a.logged.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
 	about := len(thresholds)
 	for i := range thresholds {
-		if b.threshold == &thresholds[i] {
+		if of == &thresholds[i] {
 			about = i
 		}
 	}
+	return &a.logged.blocks[about][kind]
+}
+
+// isNewReason reports whether a block differs from the last one of its kind, and stores it.
+func (a *Agent) isNewReason(b block) bool {
 	b.limit.N = 0 // limits are distinguished by their end
-	last := &a.logged.blocks[about][b.kind]
+	last := a.lastBlock(b.threshold, b.kind)
 	before := *last
 	*last = b
 	return b != before
@@ -79,6 +86,8 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 		return a.isNewReason(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
 	case Blocked:
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
+	case NoneHelps: // the amounts differ in each check
+		return a.isNewReason(block{kind: uselessBlock, threshold: o.Verdict.Target, together: o.tooLittle()})
 	case Limited, Ineffective:
 		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold
@@ -93,7 +102,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 		}
 		reported := r.reported
 		r.reported = true
-		return !reported
+		return !reported && *a.lastBlock(o.Verdict.Target, uselessBlock) == block{} // no pod helps, and garbage is looked for again
 	case Failed:
 		if len(o.Failed) == 0 {
 			return a.isNewReason(block{kind: failedBlock, threshold: o.Verdict.Target})
@@ -101,7 +110,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 		return periodic || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
 	case Evicted, SoftEvicting, WouldEvict: // later blocks are reported anew
 		for s := range a.logged.blocks {
-			a.logged.blocks[s][standBlock], a.logged.blocks[s][failedBlock] = block{}, block{}
+			a.logged.blocks[s][standBlock], a.logged.blocks[s][failedBlock], a.logged.blocks[s][uselessBlock] = block{}, block{}, block{}
 		}
 	}
 	return true

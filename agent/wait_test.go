@@ -18,7 +18,7 @@ func TestChecker_BlockedSoftThresholdDoesNotHideHard(t *testing.T) {
 		w.later(85*time.Second, func() { w.pids = 50 })
 		unanswered(w.add("hog", 800*mib))
 		bomb := w.add("bomb", 10*mib)
-		bomb.Priority, bomb.MemoryRequest = -1, signals.Quantity{Value: gib}
+		bomb.Priority, bomb.MemoryRequest, bomb.processes = -1, signals.Quantity{Value: gib}, 800
 	})
 	var hard []string
 	for _, d := range w.reported {

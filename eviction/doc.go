@@ -18,8 +18,9 @@
 //     [Policy.Violations]. Evicting one of them ends the check.
 //  3. If Verdict.Target is set, collect Verdict.Garbage, observe again, and continue only
 //     while [Machine.StillMet] holds.
-//  4. Rank the pods (package ranking), observe once more, and evict the first unprotected one
-//     as [Policy.EvictionFor] decides. A failed kill is no eviction: the next pod is tried.
+//  4. Rank the pods (package ranking), and choose the first unprotected one that meets the need of
+//     [Policy.NeedFor]. Observe once more, and evict it as [Policy.EvictionFor] decides. A failed
+//     kill is no eviction: the next pod is tried.
 //
 // Invariants:
 //

@@ -52,6 +52,7 @@ type Policy struct {
 	TransitionPeriod     time.Duration // minimum time that a condition stays True
 	MaxPodGracePeriod    int64         // seconds, for soft evictions; negative: that of the pod
 	StorageLimits        bool          // evict pods above their local-storage limits
+	Choice               Choice
 	EarlyEviction        EarlyEviction
 	EarlyEvictionHorizon time.Duration // a shorter time to exhaustion is imminent
 
@@ -67,6 +68,7 @@ type Settings struct {
 	TransitionPeriod     time.Duration
 	MaxPodGracePeriod    int64
 	StorageLimits        bool
+	Choice               Choice
 	EarlyEviction        EarlyEviction
 	EarlyEvictionHorizon time.Duration
 }
@@ -80,6 +82,7 @@ func NewPolicy(s Settings) (*Policy, error) {
 		TransitionPeriod:     s.TransitionPeriod,
 		MaxPodGracePeriod:    s.MaxPodGracePeriod,
 		StorageLimits:        s.StorageLimits,
+		Choice:               s.Choice,
 		EarlyEviction:        s.EarlyEviction,
 		EarlyEvictionHorizon: s.EarlyEvictionHorizon,
 	}

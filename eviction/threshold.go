@@ -88,14 +88,18 @@ func (t *Threshold) met(o *signals.Observation, reclaimApplies bool) bool {
 
 // belowReclaim reports whether the observation is less than the value plus minimum reclaim.
 func (t *Threshold) belowReclaim(o *signals.Observation) bool {
-	line := t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
-	return o.Available < line
+	return o.Available < t.line(o)
+}
+
+// line returns the value plus minimum reclaim.
+func (t *Threshold) line(o *signals.Observation) signals.Amount {
+	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
 }
 
 // Missing returns the amount that has to be freed before the threshold counts as unmet, minimum
 // reclaim included. It is 0 or less if the threshold is unmet.
 func (t *Threshold) Missing(o *signals.Observation) signals.Amount {
-	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value) - o.Available
+	return t.line(o).Plus(-o.Available)
 }
 
 // Exhausted reports whether nothing of the signal is available, or less than half of the

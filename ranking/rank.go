@@ -52,6 +52,7 @@ type Key struct {
 	Priority   int32
 	Usage      signals.Amount
 	Request    signals.Amount // 0 for inodes and PIDs
+	Tasks      signals.Amount // ByPIDs: threads included; 0 if unknown. It does not affect the place
 	Protection signals.Protection
 	// EvictionPriority decides between pods of equal Priority, lower first.
 	EvictionPriority int16
@@ -146,7 +147,7 @@ func keyOf(c signals.Candidate, order Order, measure signals.Storage) Key {
 	case ByInodes:
 		_, k.Usage, k.Incomplete, hidden = disk(c, measure)
 	case ByPIDs:
-		k.Usage = signals.Amount(c.Usage.Processes.Value)
+		k.Usage, k.Tasks = signals.Amount(c.Usage.Processes.Value), signals.Amount(c.Usage.Tasks.Value)
 	}
 	// An uncounted part is more than nothing, because a directory has a size. A part that no
 	// later measurement counts is assumed to exceed any request. Otherwise a pod could hide

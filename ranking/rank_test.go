@@ -207,6 +207,7 @@ func TestKey_Reason(t *testing.T) {
 			"uses at least 43Mi, 43Mi above its request, priority 0, measured incompletely (its time is over)"},
 		{ranking.Key{Order: ranking.ByInodes, Exceeds: true, Usage: 5000, Priority: -1}, "uses 5k inodes, priority -1"},
 		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12}, "runs 12 processes, priority 0"},
+		{ranking.Key{Order: ranking.ByPIDs, Usage: 2, Tasks: 600}, "runs 2 processes with 600 threads, priority 0"},
 		{ranking.Key{Order: ranking.ByMemory, NoStats: true, Priority: 7}, "nothing measured, priority 7"},
 		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 1024, Priority: signals.CriticalPriority, Protection: signals.Critical},
 			"uses 1Ki, 1Ki above its request, priority 2000000000, passed over: critical pod"},

@@ -35,6 +35,8 @@ func (k *Key) measured() string {
 	switch {
 	case k.Order == ByInodes:
 		return "uses " + used + " inodes"
+	case k.Order == ByPIDs && k.Tasks > k.Usage:
+		return "runs " + used + " processes with " + signals.Format(k.Tasks, signals.UnitPIDs) + " threads"
 	case k.Order == ByPIDs:
 		return "runs " + used + " processes"
 	case k.Exceeds && k.Usage <= k.Request:

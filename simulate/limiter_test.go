@@ -30,6 +30,7 @@ const (
 // evictions, with the amounts in tables from the start.
 type limiterReference struct {
 	policy      limiter.Policy
+	helps       bool // only pods with an end that helps are chosen
 	evicted     []refEviction
 	backoffs    map[string]refWait // by owner
 	lastMet     time.Duration
@@ -101,8 +102,11 @@ func (w *limiterReference) expect(at time.Duration, restart bool, available, out
 		if p.Protection != signals.Unprotected {
 			continue
 		}
-		uses := used[p.Key()]
-		hog := uses > 0 && uses >= lowest-available
+		uses, shortage := used[p.Key()], int64(lowest)-available
+		if w.helps && uses < mebi && uses < shortage || w.helps && 20*uses < shortage {
+			continue
+		}
+		hog := uses > 0 && uses >= shortage
 		if by := w.limitOf(p, at, urgent, hog, uses, outside); by != limiter.None || limit != limiter.None && !hog {
 			limit = cmp.Or(limit, by)
 			continue
@@ -196,7 +200,7 @@ func (w *limiterReference) evictPod(owner string, at time.Duration) {
 func randomScenario(t *testing.T, r *rand.Rand) *simulate.NodeScenario {
 	t.Helper()
 	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable,
-		Value: eviction.Value{Quantity: signals.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, EarlyEvictionHorizon: 500 * time.Millisecond})
+		Value: eviction.Value{Quantity: signals.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, EarlyEvictionHorizon: 500 * time.Millisecond, Choice: eviction.Choice(r.IntN(2))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +219,7 @@ func randomScenario(t *testing.T, r *rand.Rand) *simulate.NodeScenario {
 			used[p.Key()] = 0
 		}
 		for name := range used {
-			used[name] = int64(r.IntN(4)) * 20 * mebi
+			used[name] = []int64{0, mebi / 2, 2 * mebi, 20 * mebi, 40 * mebi, 60 * mebi}[r.IntN(6)]
 			step.Usage[name] = &signals.Usage{Memory: signals.Of(signals.Bytes(used[name]))}
 		}
 		available := int64([]int{0, 1, 30, 60, 90, 99, 100, 300, 2000}[r.IntN(9)]) * mebi
@@ -233,7 +237,7 @@ func TestRun_LimitsEqualReferenceModel(t *testing.T) {
 	limited := map[limiter.Cause]int{}
 	for n := range uint64(300) {
 		s := randomScenario(t, rand.New(rand.NewPCG(seed, n)))
-		w := &limiterReference{policy: s.Restraint, backoffs: map[string]refWait{}}
+		w := &limiterReference{policy: s.Restraint, helps: s.Policy.Choice == eviction.Helps, backoffs: map[string]refWait{}}
 		var active []signals.Pod
 		var evictions []time.Duration
 		err := s.Run(func(step *simulate.Step, o *agent.Outcome, _ *eviction.Machine) error {

@@ -61,6 +61,8 @@ func TestScenario_ReportsFaults(t *testing.T) {
 		"config: {evictionHard: {memory.available: 0}}\nsteps: []":                                                        `config.evictionHard[memory.available]: 0: must be positive`,
 		"config: {evictionSoft: {memory.available: 1Gi}}\nsteps: []":                                                      `config.evictionSoft[memory.available]: 1Gi: grace period must be specified`,
 		"config: {evictionhard: {}}\nsteps: []":                                                                           `config.evictionhard: {}: unknown field`,
+		"config: {evictionChoice: largest}\nsteps: []":                                                                    `config.evictionChoice: "largest": unknown choice`,
+		"config: {evictionChoice: true}\nsteps: []":                                                                       `config.evictionChoice: true: must be a string`,
 		"config: {monitoringPeriod: 10}\nsteps: []":                                                                       `config.monitoringPeriod: 10: must be a duration`,
 		"config: [1]\nsteps: []":                                                                                          `config: [1]: must be a mapping`,
 		"steps: {}":                                                                                                       `steps: {}: must be a list`,
@@ -192,6 +194,30 @@ func TestNodeScenario_FollowsRulesOfSteps(t *testing.T) {
 		out, _ := run(t, []byte(`{"apiVersion": "plimsoll.dev/v1alpha1", "kind": "NodeScenario", "config": {"evictionHard": {}}, "steps": [{"at": "1s"}]}`))
 		if want := `{"at":"1s","conditions":[],"met":[],"unknown":[],"reclaimed":[],"signal":"","ranking":[],"evicted":null,"failed":[]}` + "\n"; out != want {
 			t.Errorf("%s", out)
+		}
+	})
+}
+
+// TestNodeScenario_FollowsEvictionChoice covers what the reference model of the choice does not.
+func TestNodeScenario_FollowsEvictionChoice(t *testing.T) {
+	t.Run("evictionChoice, the kubelet's where it is absent", func(t *testing.T) {
+		const file = "config: {%sevictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\n" + twoPods + "steps: [{at: 0s, " + low + ", usage: {default/a: {memory: 50Mi}, prod/b: {memory: 4Mi}}}, {at: 10s, " + low + "}]"
+		for choice, want := range map[string]string{"": "default/x", "evictionChoice: kubelet, ": "default/x", "evictionChoice: helps, ": "default/a"} {
+			lines := steps(t, strings.Replace(strings.Replace(file, "%s", choice, 1), "pods: [", "pods: [{metadata: {name: x}}, ", 1))
+			if l := lines[0]; l.Evicted == nil || l.Evicted.Pod != want || !slices.Equal(l.Ranking, []string{"default/x", "default/a", "prod/b"}) {
+				t.Errorf("%q: evicted %+v of %v, want %s", choice, l.Evicted, l.Ranking, want)
+			}
+			if l := lines[1]; (l.Evicted == nil) != (want == "default/a") || l.Signal != "memory.available" || len(l.Ranking) != 2 {
+				t.Errorf("%q, no pod measured: %+v", choice, l)
+			}
+		}
+	})
+	// Another threshold is still met, so that reclaim does not end the step. Of the threshold acted for nothing is missing.
+	t.Run("every pod helps where nothing is missing", func(t *testing.T) {
+		l := steps(t, "config: {evictionChoice: helps, evictionHard: {nodefs.available: 10Gi, imagefs.available: 20Gi}}\n"+twoPods+
+			"steps: [{at: 0s, node: {nodefs.available: {available: 9Gi, capacity: 90Gi}, imagefs.available: {available: 9Gi, capacity: 90Gi}}, afterReclaim: {nodefs.available: {available: 15Gi, capacity: 90Gi}, imagefs.available: {available: 15Gi, capacity: 90Gi}}}]")[0]
+		if l.Signal != "nodefs.available" || l.Evicted == nil || l.Evicted.Pod != l.Ranking[0] {
+			t.Errorf("%+v", l)
 		}
 	})
 }

@@ -68,7 +68,10 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		addLine("recovered: no pod is evicted")
 	}
 	for i := range o.Ranking {
-		addLine("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
+		addLine("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.PlaceReason(&o.Ranking[i]))
+	}
+	if why := o.SpareReason(); why != "" {
+		addLine("%s", why)
 	}
 	if why := o.LimitReason(); why != "" {
 		addLine("limited: %s", why)
@@ -80,7 +83,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	case e != nil:
 		addLine("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
 		addLine("  %s", strings.TrimSpace(e.Message))
-	case o.Limit.By != limiter.None: // printed above
+	case o.NoneHelps(), o.Limit.By != limiter.None: // printed above
 	case o.Verdict.Target != nil && !o.Recovered:
 		addLine("no pod can be evicted")
 	}

@@ -191,6 +191,9 @@ func TestPods_MeasuresMemoryAndProcesses(t *testing.T) {
 			if busy.Processes != signals.Of[signals.PIDs](5) { // threads are not processes
 				t.Errorf("busy pod has %+v processes, want 2 hogs and 3 forks", busy.Processes)
 			}
+			if idle.Tasks != signals.Of[signals.PIDs](0) || busy.Tasks.Value < 5+7 {
+				t.Errorf("%+v and %+v tasks, want 0 and at least 12: threads are tasks", idle.Tasks, busy.Tasks)
+			}
 			c, ok := p.Cgroup("0b6d-a")
 			if d, err := cgroup.OpenDir(p.h, "memory", a.Path()); !ok || err != nil || c.Path != a.Path() || c.Inode != d.Inode() {
 				t.Errorf("cgroup %+v, %t, %v", c, ok, err)

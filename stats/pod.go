@@ -172,7 +172,10 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 			errs[1] = err
 		}
 	}
-	m.usage.Processes = signals.Measured[signals.PIDs]{}
+	m.usage.Processes, m.usage.Tasks = signals.Measured[signals.PIDs]{}, signals.Measured[signals.PIDs]{}
+	if n, err := m.own.dir.Tasks(buf); err == nil { // a node may be without the pids controller
+		m.usage.Tasks = signals.Of(signals.PIDs(n))
+	}
 	if processes {
 		m.usage.Processes, errs[2] = m.countProcesses(buf)
 	}

@@ -56,15 +56,15 @@ func descriptors() int {
 func (p *Pods) findTree() { p.tree, p.treeErr = p.places.Open() }
 
 // Measure appends a candidate for each pod, in their order: the working sets of the pod and
-// each container (named as its cgroup), and the number of processes. Usage is nil for a pod
-// without a cgroup. An unreadable value is unknown in the usage, see [Pods.Err]. The candidates
+// each container (named as its cgroup), and the numbers of processes and tasks. Usage is nil for a
+// pod without a cgroup. An unreadable value is unknown in the usage, see [Pods.Err]. The candidates
 // point into pods, and their usages are valid until the next measurement.
 func (p *Pods) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, true)
 }
 
-// MeasureMemory is [Pods.Measure] without the processes, which take half of its time. A ranking
-// by memory needs no more.
+// MeasureMemory is [Pods.Measure] without the processes, which take nearly half of its time. A
+// ranking by memory needs no more.
 func (p *Pods) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, false)
 }

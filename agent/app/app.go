@@ -64,7 +64,7 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	warnOfSmallThresholds(policy, c, log)
 	armed, why := a.arming.Armed()
 	log.Info("Started agent", "nodeCgroup", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"earlyEviction", c.EarlyEviction.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
+		"evictionChoice", c.EvictionChoice.String(), "earlyEviction", c.EarlyEviction.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
 	loop := a.newLoop(policy)
 	a.loop.Store(loop)
 	loop.Run(ctx)

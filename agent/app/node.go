@@ -135,6 +135,11 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
+	for i := range n.read { // other providers do not count tasks
+		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
+			usage.Tasks = own.Tasks
+		}
+	}
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.wasEvicted(c.Pod) })
 	n.directories.Merge(n.candidates)
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool {

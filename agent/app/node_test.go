@@ -24,14 +24,14 @@ func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 	if err := os.MkdirAll(pod, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"memory.current": "1\n", "memory.stat": "none\n"} {
+	for name, text := range map[string]string{"memory.current": "1\n", "memory.stat": "none\n", "pids.current": "7\n"} {
 		if err := os.WriteFile(filepath.Join(pod, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := &node{cgroups: stats.OpenPods(h, "/"), provider: cgrouplessProvider{}, source: onePod{}, directories: stats.OpenDirectories(stats.DirectoryOptions{})}
 	defer n.cgroups.Close()
-	if got := n.Measure(t.Context()); len(got) != 1 {
+	if got := n.Measure(t.Context()); len(got) != 1 || got[0].Usage.Tasks != signals.Of[signals.PIDs](7) {
 		t.Errorf("%+v", got)
 	}
 	if n.cgroups.Err() == nil {

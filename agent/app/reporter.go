@@ -80,7 +80,7 @@ func (r *reporter) record(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.Blocked == "" && o.Limit == (limiter.Limit{})) && r.events != nil && r.arming.armed() {
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.Blocked == "" && o.Limit == (limiter.Limit{}) && !o.NoneHelps()) && r.events != nil && r.arming.armed() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
@@ -149,6 +149,9 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
+	if d.Spared > 0 {
+		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
+	}
 	switch {
 	case d.Decision == agent.Evicted && d.KillTime != nil:
 		if s, err := signals.Parse(d.Signal); err == nil {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,6 +35,28 @@ func (a *listCounter) Sandboxes(context.Context) ([]cri.Sandbox, error) {
 func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
 
 func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
+
+// A decision that differs from the kubelet's is counted once, when it is reported.
+func TestReporter_CountsSparedPods(t *testing.T) {
+	lines := decisionlog.NewLines(io.Discard)
+	defer lines.Close()
+	r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{LinesDropped: lines.Lost})}
+	memory := signals.MemoryAvailable.String()
+	for _, d := range []*agent.Decision{
+		{Decision: agent.NoneHelps, Signal: memory, Spared: 3, KubeletWouldEvict: "default/a"},
+		{Decision: agent.Limited, LimitedBy: "quota", Signal: memory, Spared: 2}, // behind a pod that is limited
+		{Decision: agent.Evicted, Signal: memory},
+	} {
+		r.Report(d)
+	}
+	page := httptest.NewRecorder()
+	r.metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`, `plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`} {
+		if !strings.Contains(page.Body.String(), want+"\n") {
+			t.Errorf("%s is not served", want)
+		}
+	}
+}
 
 // A soft eviction for a full disk respects grace period and budget: the layers are removed
 // when the pod has ended.

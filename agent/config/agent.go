@@ -36,6 +36,7 @@ type Agent struct {
 	DryRun               bool
 	DisarmFile           string
 	MonitoringPeriod     time.Duration
+	EvictionChoice       eviction.Choice
 	EarlyEviction        eviction.EarlyEviction
 	KernelNotifications  string
 	EarlyEvictionHorizon time.Duration
@@ -94,10 +95,11 @@ func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
 // ReadScenario returns the configuration that the field config of a NodeScenario
 // holds: v, a mapping of any fields. Faults of fields are added to those of v, faults of
 // fields that do not go together to faults. Missing fields have their defaults, except
-// that the limits on ineffective evictions and on owners are off.
+// that the choice is the kubelet's, and the limits on ineffective evictions and on owners
+// are off.
 func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
-	c.MaxIneffectiveEvictions, c.OwnerBackoff = 0, 0
+	c.EvictionChoice, c.MaxIneffectiveEvictions, c.OwnerBackoff = eviction.AsKubelet, 0, 0
 	table.ReadFields(c, table.Options, v)
 	c.validate(faults)
 	return c

@@ -70,7 +70,7 @@ func TestLoad_Defaults(t *testing.T) {
 		t.Errorf("thresholds %v, want %v", got, want)
 	}
 	if c.EvictionPressureTransitionPeriod != 5*time.Minute || c.EvictionMaxPodGracePeriod != 0 || !c.LocalStorageCapacityIsolation ||
-		c.MonitoringPeriod != 10*time.Second || c.EarlyEviction != eviction.Imminent || c.EarlyEvictionHorizon != 500*time.Millisecond || !c.DryRun {
+		c.MonitoringPeriod != 10*time.Second || c.EvictionChoice != eviction.Helps || c.EarlyEviction != eviction.Imminent || c.EarlyEvictionHorizon != 500*time.Millisecond || !c.DryRun {
 		t.Errorf("%+v", c)
 	}
 	if c.FillRate() < 2<<30 {
@@ -100,7 +100,7 @@ func TestAddFlags_DefaultsMatchProgram(t *testing.T) {
 		t.Errorf("thresholds of the table %v, of the program %v", got, want)
 	}
 	if written.NodeCgroup != preset.NodeCgroup || written.EvictionPressureTransitionPeriod != preset.EvictionPressureTransitionPeriod ||
-		written.MonitoringPeriod != preset.MonitoringPeriod || written.EarlyEvictionHorizon != preset.EarlyEvictionHorizon || written.EarlyEviction != preset.EarlyEviction ||
+		written.MonitoringPeriod != preset.MonitoringPeriod || written.EvictionChoice != preset.EvictionChoice || written.EarlyEvictionHorizon != preset.EarlyEvictionHorizon || written.EarlyEviction != preset.EarlyEviction ||
 		written.StateFile != preset.StateFile || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||

@@ -81,6 +81,7 @@ func TestLoad_RejectsEachFaultClass(t *testing.T) {
 		{"monitoring-period", "monitoringPeriod", "", "1ms", "at least 5ms", ""},
 		{"early-eviction-horizon", "earlyEvictionHorizon", "", "-1s", "must not be negative", ""},
 		{"early-eviction", "earlyEviction", "", "sometimes", "use imminent, immediate or never", ""},
+		{"eviction-choice", "evictionChoice", "", "largest", "use helps or kubelet", ""},
 		{"max-fill-rate", "maxFillRate", "", "-1Gi", "not negative", ""},
 		{"max-fill-rate", "maxFillRate", "", "fast", "quantity", ""},
 		{"node-cgroup", "nodeCgroup", "", "kubepods", "absolute path", ""},

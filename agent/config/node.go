@@ -44,7 +44,9 @@ var nodeOptions = []options.Option[Agent]{
 		Help: "While this file exists the agent changes nothing, regardless of other settings. SIGUSR1 creates it. It should lie on a tmpfs of the host. Empty: no such file."},
 	{Field: "monitoringPeriod", Flag: "monitoring-period", Default: "10s", Set: options.Duration(func(c *Agent) *time.Duration { return &c.MonitoringPeriod }),
 		Help: "Interval between periodic checks, which decide as the kubelet does."},
-	{Field: "earlyEviction", Flag: "early-eviction", Default: "imminent", Set: earlyEviction,
+	{Field: "evictionChoice", Flag: "eviction-choice", Default: "helps", Set: parsed(func(c *Agent) *eviction.Choice { return &c.EvictionChoice }, eviction.ParseChoice),
+		Help: "Pod to evict: helps or kubelet. helps: the first of the ranking that frees 5 % of the shortage, but at least 1Mi, one inode or one process. For disks, no pod is evicted if all together would free less than the shortage. kubelet: the first of the ranking."},
+	{Field: "earlyEviction", Flag: "early-eviction", Default: "imminent", Set: parsed(func(c *Agent) *eviction.EarlyEviction { return &c.EarlyEviction }, eviction.ParseEarlyEviction),
 		Help: "Evictions between two periodic checks: imminent (only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as in a periodic check) or never."},
 	{Field: "kernelNotifications", Flag: "kernel-notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.KernelNotifications }, "auto", "off"),
 		Help: "Kernel notifications that trigger a check before it is due: auto (memory.events and pressure stall information, on cgroup v1 memcg thresholds, as the kernel offers them) or off (timer only)."},
@@ -64,13 +66,16 @@ var nodeOptions = []options.Option[Agent]{
 		Help: "Log verbosity. From 2 on, periodic checks without a result are logged too."},
 }
 
-func earlyEviction(c *Agent, text string) (problem string) {
-	choice, err := eviction.ParseEarlyEviction(text)
-	if err != nil {
-		return err.Error()
+// parsed returns a setter that stores what parse returns, or returns its error as the problem.
+func parsed[T any](of func(*Agent) *T, parse func(text string) (T, error)) options.Setter[Agent] {
+	return func(c *Agent, text string) (problem string) {
+		value, err := parse(text)
+		if err != nil {
+			return err.Error()
+		}
+		*of(c) = value
+		return ""
 	}
-	c.EarlyEviction = choice
-	return ""
 }
 
 func fillRate(c *Agent, text string) (problem string) {

@@ -25,6 +25,7 @@ func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 		TransitionPeriod:     c.EvictionPressureTransitionPeriod,
 		MaxPodGracePeriod:    c.EvictionMaxPodGracePeriod,
 		StorageLimits:        c.LocalStorageCapacityIsolation,
+		Choice:               c.EvictionChoice,
 		EarlyEviction:        c.EarlyEviction,
 		EarlyEvictionHorizon: c.EarlyEvictionHorizon,
 	}

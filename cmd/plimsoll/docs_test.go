@@ -27,7 +27,7 @@ var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
 	force-conflicts sort-by field-selector from-literal replicas
-	api-versions create-namespace install no-hooks reset-then-reuse-values set values
+	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold`)
 

@@ -113,6 +113,7 @@ type Usage struct {
 	Time             time.Time
 	Memory           Measured[Bytes] // working set
 	Processes        Measured[PIDs]
+	Tasks            Measured[PIDs]  // threads included: they are freed with the pod, and not ranked by
 	EphemeralStorage Measured[Bytes] // layers, logs, local volumes
 	Containers       []ContainerUsage
 	Volumes          []VolumeUsage

@@ -16,8 +16,9 @@ type Dir struct {
 	fd    int
 	inode uint64
 
-	h  Hierarchy
-	at string // the cgroup's path relative to each controller's mount
+	h         Hierarchy
+	at        string // the cgroup's path relative to each controller's mount
+	tasksFile []byte // path of the task counter, which ends in a zero byte; nil before its first use
 }
 
 // OpenDir opens the directory of the cgroup at path in a controller's tree. It does not follow

@@ -41,6 +41,7 @@ type Metrics struct {
 	statsAge                        *prometheus.HistogramVec
 	evictionsFailed                 prometheus.Counter
 	evictionsLimited                *prometheus.CounterVec
+	podsSpared, choicesDiffer       *prometheus.CounterVec
 	softRefused                     prometheus.Counter
 	thresholdToKill, decisionToExit prometheus.Observer
 	freed                           [len(freerNames)]prometheus.Counter
@@ -61,7 +62,8 @@ func New(s Settings) *Metrics {
 		conditions: table[condition].readings(r, conditionNames()),
 		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
 		evictionsLimited: table[evictionsLimited].counters(r),
-		evictionsFailed:  table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
+		podsSpared:       table[podsSpared].counters(r), choicesDiffer: table[choicesDiffer].counters(r),
+		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
 		thresholdToKill: table[thresholdToKill].histograms(r).WithLabelValues(), decisionToExit: table[decisionToExit].histograms(r).WithLabelValues(),
 		sources: table[sources].gauges(r),
 		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
@@ -70,6 +72,10 @@ func New(s Settings) *Metrics {
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)
+	}
+	for _, signal := range s.Configured.Names() {
+		m.podsSpared.WithLabelValues(signal)
+		m.choicesDiffer.WithLabelValues(signal)
 	}
 	checks := table[checkDuration].histograms(r)
 	for k := range m.checks {
@@ -194,6 +200,15 @@ func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
 
 // EvictionsLimited counts that evictions are limited from now on, by quota, ineffective or owner.
 func (m *Metrics) EvictionsLimited(by string) { m.evictionsLimited.WithLabelValues(by).Inc() }
+
+// Spared counts the pods that a decision passed over because their end would free too little, and
+// the decision if it differs from the kubelet's.
+func (m *Metrics) Spared(signal string, pods int, differs bool) {
+	m.podsSpared.WithLabelValues(signal).Add(float64(pods))
+	if differs {
+		m.choicesDiffer.WithLabelValues(signal).Inc()
+	}
+}
 
 // SoftEvictionRefused counts a refusal because of a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }

@@ -54,6 +54,8 @@ func recordAll(m *metrics.Metrics) {
 	m.Evicted("emptydirfs.limit")
 	m.StatsAge(signals.MemoryAvailable, 20*time.Millisecond)
 	m.EvictionFailed()
+	m.Spared("memory.available", 3, true)
+	m.Spared("memory.available", 2, false)
 	m.SoftEvictionRefused()
 	m.ThresholdToKill(3 * time.Millisecond)
 	m.DecisionToExit(30 * time.Millisecond)
@@ -115,6 +117,9 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_evictions{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_stats_age_seconds_bucket{eviction_signal="memory.available",le="0.025"} 1`,
 		`plimsoll_evictions_failed_total 1`,
+		`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`,
+		`plimsoll_pods_spared_total{eviction_signal="pid.available"} 0`,
+		`plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`,
 		`plimsoll_soft_evictions_refused_total 1`,
 		`plimsoll_threshold_to_kill_duration_seconds_bucket{le="0.005"} 1`,
 		`plimsoll_eviction_exit_duration_seconds_bucket{le="0.05"} 1`,

@@ -16,6 +16,8 @@ const (
 	dryRun
 	evictionsFailed
 	evictionsLimited
+	podsSpared
+	choicesDiffer
 	softRefused
 	checkDuration
 	wakes
@@ -80,6 +82,10 @@ var table = [...]definition{
 		"Evictions that failed. Usually the next pod of the ranking is tried in the same check."},
 	evictionsLimited: {"plimsoll_evictions_limited_total", counter, []label{{"reason", valuesOf(limitNames[:])}}, nil,
 		"Times that evictions began to be limited: the quota of an hour was reached, evictions were ineffective, or the owner of a pod recreates it repeatedly."},
+	podsSpared: {"plimsoll_pods_spared_total", counter, []label{ofStats}, nil,
+		"Pods that were passed over because their end would free too little, in all logged decisions. A pod counts in each of them."},
+	choicesDiffer: {"plimsoll_eviction_choices_differ_total", counter, []label{ofStats}, nil,
+		"Logged decisions in which the kubelet would have evicted another pod, or in which no pod was evicted and the kubelet would have evicted one."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
 		"Soft evictions that the API server refused because of a PodDisruptionBudget. They are retried."},
 	checkDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, checkBuckets,

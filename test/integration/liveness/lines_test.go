@@ -15,6 +15,8 @@ func (m *monitor) once(d *agent.Decision) {
 	switch d.Decision {
 	case agent.Ineffective: // the first line of a limit
 		kind = string(agent.Limited) + " " + d.Threshold
+	case agent.NoneHelps: // each or together, without the amounts
+		text = d.Threshold + " " + fmt.Sprint(strings.Contains(d.Reason, " together: "))
 	case agent.Pending:
 		kind += " " + reasonIn(d.Reason)
 		text = d.Threshold

@@ -65,7 +65,7 @@ func TestLiveness_HardThresholdEvictsOrLogsReason(t *testing.T) {
 	for _, d := range all[:min(20, len(all))] {
 		t.Logf("%s until an eviction was tried for %s in sequence %d", d.took, d.signal, d.sequence)
 	}
-	for _, name := range []string{"evict", "soft-evict", "limited", "blocked", "withdrawn", "escalate", "ineffective", "failed", "given up"} {
+	for _, name := range []string{"evict", "soft-evict", "limited", "blocked", "withdrawn", "escalate", "ineffective", "failed", "none-helps", "given up"} {
 		if sequences-first >= 1000 && counts[name] < 3 {
 			t.Errorf("%s was decided %d times in %d sequences, want at least 3", name, counts[name], sequences)
 		}

@@ -3,6 +3,7 @@ package liveness
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,8 @@ func (m *monitor) Report(d *agent.Decision) {
 		m.pending[d.UID]++
 		m.spent = append(m.spent, spent{d.Time, strings.Split(d.Pod, "/")[0], d.UID})
 		maps.DeleteFunc(m.lines, func(kind, _ string) bool {
-			return strings.HasPrefix(kind, string(agent.Blocked)+" ") || strings.HasPrefix(kind, string(agent.Failed)+" ")
+			verb, _, _ := strings.Cut(kind, " ")
+			return slices.Contains([]agent.Verb{agent.Blocked, agent.Failed, agent.NoneHelps}, agent.Verb(verb))
 		})
 	case agent.Escalated:
 		m.try(d.Signal)
@@ -89,7 +91,7 @@ func (m *monitor) Report(d *agent.Decision) {
 		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
 			delete(m.pending, d.UID)
 		}
-	case agent.Blocked, agent.Limited, agent.Ineffective, agent.Failed, agent.Pending:
+	case agent.Blocked, agent.Limited, agent.Ineffective, agent.Failed, agent.NoneHelps, agent.Pending:
 		m.once(d)
 	}
 	if d.Decision == agent.Withdrawn {
@@ -249,7 +251,8 @@ func (m *monitor) explained(o *agent.Outcome) {
 	case o.Blocked != "" && strings.Contains(o.Blocked, "is still being freed") && len(m.pending) > 0:
 	case o.Blocked != "" && strings.Contains(logged(agent.Blocked), o.Blocked):
 	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(logged(agent.Limited), " "+o.Limit.By.String()+" ")):
-	case o.Blocked == "" && o.Limit.By == limiter.None && logged(agent.Failed) == t.String():
+	case o.NoneHelps() && logged(agent.NoneHelps) != "":
+	case o.Blocked == "" && !o.NoneHelps() && o.Limit.By == limiter.None && logged(agent.Failed) == t.String():
 	default:
 		m.fault("no action for %s and no reason in the log: blocked %q, limited by %q; logged %q, pending %v", t, o.Blocked, o.Limit.By, m.lines, m.pending)
 	}
