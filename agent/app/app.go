@@ -41,6 +41,7 @@ type Options struct {
 // not be opened that the agent can not do without; it has evicted nothing then.
 func Run(ctx context.Context, c *config.Agent, o Options) error {
 	spareProcessors()
+	agent.ReserveThreads()
 	lines := decisionlog.NewLines(o.Out)
 	defer lines.Close()
 	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)

@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // withoutKubelet is a node managed by the agent alone.
@@ -55,6 +59,40 @@ func TestEvict_ForPIDPressure(t *testing.T) {
 	s.await(a, agent.ReclaimDone)
 	s.only(greedy)
 	s.running(calm)
+}
+
+// TestEvict_StartsNoThread: if a fork bomb has used up the PIDs of the machine, the kernel refuses
+// threads to the agent too. Go ends a program that needs one, and the bomb would remain.
+func TestEvict_StartsNoThread(t *testing.T) {
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Pids: 400}))
+	apart := sandbox.Make(t, "agent", sandbox.MaxLimit)
+	calm, bomb, greedy := s.add(cluster.Hog("calm", "fork 20")), s.add(cluster.Hog("bomb")), s.add(cluster.Hog("greedy", "fill 50MiB"))
+	a := s.start("--eviction-hard=memory.available<100Mi,pid.available<150")
+	s.knows(calm, bomb, greedy)
+	refuseTasks(t, apart, a.PID)
+	s.order(bomb, "fork 10000")
+	s.evicts(a, bomb, "pids")
+	s.await(a, agent.ReclaimDone)
+	s.order(greedy, "fill 1GiB at 200MiB/s")
+	s.evicts(a, greedy, "memory")
+	s.await(a, agent.ReclaimDone)
+	s.running(calm)
+}
+
+// refuseTasks moves a process to a cgroup that has exactly as many tasks as it may have.
+func refuseTasks(t *testing.T, node *sandbox.Node, pid int) {
+	t.Helper()
+	dir := filepath.Join(node.Dir("pids"), "full")
+	write := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("cgroup.procs", strconv.Itoa(pid))
+	write("pids.max", "1") // fewer than it has
 }
 
 // TestProviders_FindSamePod checks that every provider leads to the pod with the most
