@@ -13,21 +13,29 @@ import (
 // thread.
 const maxHanging = 32
 
-// walkers measures the pods of a round one after the other. All walks run on one thread, and on
-// a new one after a hanging walk.
+// walkers measures the pods of a round one after the other. All walks of all rounds run on one
+// thread, and on a new one after a hanging walk.
 type walkers struct {
 	d    *Directories
 	ctx  context.Context
 	tops tops
-	one  *walking // nil if it must be started
+	one  *walking // nil: none yet in this round
+	walk walk     // of one
 }
 
 // walking is a thread that walks directories.
 type walking struct {
-	tasks   chan *task
+	walks   chan walk
 	results chan walked // one slot: an abandoned walk does not block
-	ended   chan struct{}
-	where   string // guarded by Directories.mu
+	where   string      // guarded by Directories.mu
+}
+
+// walk is the measurement of a pod. Walks of a round have the walker and the files in common, which
+// belong to the thread once it was abandoned.
+type walk struct {
+	walker *walker
+	tops   tops
+	task   *task
 }
 
 type walked struct {
@@ -43,10 +51,12 @@ func (w *walkers) measure(t *task) error {
 		return err
 	}
 	if w.one == nil {
-		w.one = w.start()
+		w.one = w.d.thread()
+		w.walk = walk{walker: &walker{ctx: w.ctx, links: map[link]struct{}{}}, tops: w.tops.duplicate()}
 	}
 	one := w.one
-	one.tasks <- t
+	w.walk.task = t
+	one.walks <- w.walk
 	limit := time.NewTimer(w.d.options.PodTime + endWait)
 	defer limit.Stop()
 	select {
@@ -81,34 +91,47 @@ func (t *task) unknown(why error) podDirectories {
 	return m
 }
 
+// end leaves the thread to the next round.
 func (w *walkers) end() {
-	if w.one != nil {
-		close(w.one.tasks)
-		<-w.one.ended
+	if w.one == nil {
+		return
 	}
+	w.walk.tops.close()
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.d.idle = w.one
 }
 
-// start starts a thread that ends when its tasks channel is closed.
-func (w *walkers) start() *walking {
-	one := &walking{tasks: make(chan *task), results: make(chan walked, 1), ended: make(chan struct{})}
-	tops := w.tops.duplicate()
-	go func() {
-		defer close(one.ended)
-		defer tops.close()
-		defer w.d.returned(one)
-		runtime.LockOSThread()
-		yield()
-		walker := &walker{ctx: w.ctx, links: map[link]struct{}{}}
-		for t := range one.tasks {
-			m, err := w.d.measurePod(walker, tops, t, func(dir string) {
-				w.d.mu.Lock()
-				defer w.d.mu.Unlock()
-				one.where = dir
-			})
-			one.results <- walked{m, err}
-		}
-	}()
+// thread returns the thread of the last round, or starts one. Its priority is low, which cannot be
+// undone without a right, so the thread is kept: a new one in each round would use up the threads
+// that the agent has reserved.
+func (d *Directories) thread() *walking {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if one := d.idle; one != nil {
+		d.idle = nil
+		return one
+	}
+	one := &walking{walks: make(chan walk), results: make(chan walked, 1)}
+	go d.run(one)
 	return one
+}
+
+// run walks until the thread is abandoned.
+func (d *Directories) run(one *walking) {
+	defer d.returned(one)
+	runtime.LockOSThread()
+	yield()
+	var last walk
+	for last = range one.walks {
+		m, err := d.measurePod(last.walker, last.tops, last.task, func(dir string) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			one.where = dir
+		})
+		one.results <- walked{m, err}
+	}
+	last.tops.close()
 }
 
 // duplicate duplicates the descriptors of the same directories.
@@ -141,7 +164,7 @@ func (d *Directories) mayWalk(uid string) error {
 func (d *Directories) abandon(uid string, one *walking) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	close(one.tasks)
+	close(one.walks)
 	d.hanging[uid] = one
 	return one.hangs()
 }

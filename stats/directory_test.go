@@ -216,6 +216,26 @@ func TestMerge_CopiesUsage(t *testing.T) {
 	}
 }
 
+// TestDirectories_KeepsThread: a round needs no new thread, which the kernel refuses on a node without
+// PIDs.
+func TestDirectories_KeepsThread(t *testing.T) {
+	host := newDisk(t)
+	pods := []signals.Pod{host.pod("u1"), host.pod("u2")}
+	d := host.open(DirectoryOptions{})
+	var first *walking
+	for i := range 3 {
+		if err := d.Measure(t.Context(), pods); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = d.idle
+		}
+		if d.idle == nil || d.idle != first {
+			t.Errorf("round %d: another thread", i)
+		}
+	}
+}
+
 // TestDirectories_UsesLastLayersWithoutRuntime checks that the last answer of a runtime counts
 // until it expires.
 func TestDirectories_UsesLastLayersWithoutRuntime(t *testing.T) {
