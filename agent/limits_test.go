@@ -71,6 +71,22 @@ func TestIneffective_LeakingPodIsStillEvicted(t *testing.T) {
 	}
 }
 
+// Threads that a pod starts meanwhile are no usage outside of pods: the eviction before was not in
+// vain.
+func TestIneffective_CountsThreadsOfPods(t *testing.T) {
+	thresholds := []eviction.Threshold{{Signal: signals.PIDAvailable, Value: quantity(100)}}
+	w := limitedRun(t, time.Minute, limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Hour}, thresholds, func(w *env) {
+		w.pids = 60
+		w.add("small", mib).processes = 50
+		bomb := w.add("bomb", mib)
+		bomb.processes, bomb.tasks = 1, 800
+		w.later(time.Millisecond, func() { bomb.tasks += 50 }) // while the first pod ends
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/small", "default/bomb"}) {
+		t.Errorf("evicted %v, reported %v", got, w.verbs())
+	}
+}
+
 func TestQuota_ReportedOnce(t *testing.T) {
 	w := limitedRun(t, 3*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *env) {
 		w.add("a", 600*mib)

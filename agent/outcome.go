@@ -51,11 +51,11 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// evictedUsage returns the usage of the evicted pod by the ranking.
+// evictedUsage returns the amount that the end of the evicted pod frees, by the ranking.
 func (o *Outcome) evictedUsage() signals.Amount {
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == o.Evicted.Pod {
-			return o.Ranking[i].Key.Usage
+			return o.Ranking[i].Key.Relief()
 		}
 	}
 	return 0

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// reservedThreads is more than the agent has at once: 11 on an idle node, and at most 13 were seen with
-// evictions and garbage collection under way. A file system that hangs can hold a few more. Each costs
-// 16 KiB of address space for its stack and about as much kernel memory.
+// reservedThreads is the number of threads beyond one for each processor. On a machine with 2
+// processors the agent has 11, and at most 13 were seen with evictions and garbage collection under
+// way. Hanging file systems can hold more. Each costs 16 KiB of address space for its stack and about
+// as much kernel memory.
 const reservedThreads = 32
 
 // ReserveThreads starts the threads that Go's scheduler may need later. The scheduler starts one when
@@ -17,8 +18,9 @@ const reservedThreads = 32
 func ReserveThreads() {
 	var here, all sync.WaitGroup
 	release := make(chan struct{})
-	here.Add(reservedThreads)
-	for range reservedThreads {
+	count := runtime.GOMAXPROCS(0) + reservedThreads
+	here.Add(count)
+	for range count {
 		all.Go(func() {
 			runtime.LockOSThread() // a thread for each
 			defer runtime.UnlockOSThread()

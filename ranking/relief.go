@@ -6,13 +6,13 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// relief returns the amount that the end of the pod frees, as it is ranked: nothing if the pod was
+// Relief returns the amount that the end of the pod frees, as it is ranked: nothing if the pod was
 // not measured. Tasks are what PIDs count, and a pod is ranked by its processes.
-func (k *Key) relief() signals.Amount { return max(k.Usage, k.Tasks) }
+func (k *Key) Relief() signals.Amount { return max(k.Usage, k.Tasks) }
 
 // Frees reports whether the end of the pod frees at least the given amount. A pod that was measured
 // incompletely may hold any amount, as in its place of the ranking.
-func (k *Key) Frees(least signals.Amount) bool { return k.Incomplete != "" || k.relief() >= least }
+func (k *Key) Frees(least signals.Amount) bool { return k.Incomplete != "" || k.Relief() >= least }
 
 // Relief returns the amount that the end of all unprotected pods frees. It is the maximum if one of
 // them was measured incompletely. It does not allocate.
@@ -23,7 +23,7 @@ func Relief(ranked []Ranked) (together signals.Amount) {
 		case k.Incomplete != "":
 			return math.MaxInt64
 		default:
-			together = together.Plus(k.relief())
+			together = together.Plus(k.Relief())
 		}
 	}
 	return together

@@ -70,7 +70,7 @@ type Directories struct {
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
-	idle    *walking                  // between two rounds
+	idle    []*walking                // threads without a walk
 	hanging map[string]*walking       // abandoned walks, by pod UID
 	layers  layers
 	where   string    // the path that the current round waits for

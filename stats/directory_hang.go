@@ -3,6 +3,7 @@ package stats
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"time"
 
@@ -23,15 +24,16 @@ type walkers struct {
 	walk walk     // of one
 }
 
-// walking is a thread that walks directories.
+// walking is a thread that walks directories. Its last fields are guarded by Directories.mu.
 type walking struct {
-	walks   chan walk
-	results chan walked // one slot: an abandoned walk does not block
-	where   string      // guarded by Directories.mu
+	walks     chan walk
+	results   chan walked // one slot: empty, or not abandoned
+	where     string
+	abandoned bool // no measurement waits for the result
 }
 
 // walk is the measurement of a pod. Walks of a round have the walker and the files in common, which
-// belong to the thread once it was abandoned.
+// belong to the thread once a walk was abandoned.
 type walk struct {
 	walker *walker
 	tops   tops
@@ -71,8 +73,11 @@ func (w *walkers) measure(t *task) error {
 		case <-limit.C:
 		}
 	}
+	r, err := w.d.abandon(t.uid, one)
+	if err == nil {
+		return w.publish(t, r)
+	}
 	w.one = nil
-	err := w.d.abandon(t.uid, one)
 	w.d.publish(t.uid, t.unknown(err))
 	return err
 }
@@ -99,17 +104,18 @@ func (w *walkers) end() {
 	w.walk.tops.close()
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.d.idle = w.one
+	w.d.idle = append(w.d.idle, w.one)
 }
 
-// thread returns the thread of the last round, or starts one. Its priority is low, which cannot be
+// thread returns a thread of an earlier round, or starts one. Its priority is low, which cannot be
 // undone without a right, so the thread is kept: a new one in each round would use up the threads
 // that the agent has reserved.
 func (d *Directories) thread() *walking {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if one := d.idle; one != nil {
-		d.idle = nil
+	if last := len(d.idle) - 1; last >= 0 {
+		one := d.idle[last]
+		d.idle = d.idle[:last]
 		return one
 	}
 	one := &walking{walks: make(chan walk), results: make(chan walked, 1)}
@@ -117,21 +123,20 @@ func (d *Directories) thread() *walking {
 	return one
 }
 
-// run walks until the thread is abandoned.
+// run walks for the life of the process.
 func (d *Directories) run(one *walking) {
-	defer d.returned(one)
 	runtime.LockOSThread()
 	yield()
-	var last walk
-	for last = range one.walks {
-		m, err := d.measurePod(last.walker, last.tops, last.task, func(dir string) {
+	for next := range one.walks {
+		m, err := d.measurePod(next.walker, next.tops, next.task, func(dir string) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			one.where = dir
 		})
-		one.results <- walked{m, err}
+		if !d.deliver(one, walked{m, err}) {
+			next.tops.close()
+		}
 	}
-	last.tops.close()
 }
 
 // duplicate duplicates the descriptors of the same directories.
@@ -161,23 +166,33 @@ func (d *Directories) mayWalk(uid string) error {
 	return nil
 }
 
-func (d *Directories) abandon(uid string, one *walking) error {
+// abandon leaves a walk that took too long, unless its result has just come.
+func (d *Directories) abandon(uid string, one *walking) (r walked, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	close(one.walks)
+	select {
+	case r = <-one.results:
+		return r, nil
+	default:
+	}
+	one.abandoned = true
 	d.hanging[uid] = one
-	return one.hangs()
+	return walked{}, one.hangs()
 }
 
-// returned removes a walk from the hanging ones.
-func (d *Directories) returned(one *walking) {
+// deliver hands over the result of a walk. After an abandoned walk it reports false: the thread is
+// free for later rounds, and the pod may be walked again.
+func (d *Directories) deliver(one *walking, r walked) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for uid, hanging := range d.hanging {
-		if hanging == one {
-			delete(d.hanging, uid)
-		}
+	if !one.abandoned {
+		one.results <- r
+		return true
 	}
+	one.abandoned = false
+	maps.DeleteFunc(d.hanging, func(_ string, hanging *walking) bool { return hanging == one })
+	d.idle = append(d.idle, one)
+	return false
 }
 
 // hangs returns the error of a hanging walk. The caller holds Directories.mu.

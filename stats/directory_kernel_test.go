@@ -85,6 +85,9 @@ func TestDirectories_AbandonsHangingWalk(t *testing.T) {
 	if err := d.Measure(t.Context(), []signals.Pod{fine, dead}); err == nil || !strings.Contains(err.Error(), "1 of 2 not completely") || strings.Contains(err.Error(), "in time") {
 		t.Errorf("after the hang: %v", err)
 	}
+	if len(d.idle) != 2 {
+		t.Errorf("%d threads are kept, want that of the rounds and the one that hung", len(d.idle))
+	}
 }
 
 // TestDirectories_AvoidsForeignMount checks that a filesystem mounted by a pod over its volume

@@ -228,9 +228,9 @@ func TestDirectories_KeepsThread(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			first = d.idle
+			first = d.idle[0]
 		}
-		if d.idle == nil || d.idle != first {
+		if len(d.idle) != 1 || d.idle[0] != first {
 			t.Errorf("round %d: another thread", i)
 		}
 	}

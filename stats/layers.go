@@ -37,7 +37,9 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.layers = l
+	if !at.Before(d.layers.at) { // else another request, sent later, was answered first
+		d.layers = l
+	}
 	return nil
 }
 

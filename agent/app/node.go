@@ -220,10 +220,10 @@ func (n *node) findPods(cgroupRoot string) {
 	}
 }
 
-// restore restores the pids.max of pods that an earlier agent was killing when it was killed
-// itself.
+// restore restores the pids.max of pods that an earlier agent was killing, without cgroup.kill, when
+// it was killed itself.
 func (n *node) restore(tree cgroup.PodTree) {
-	if n.hierarchy.Version != cgroup.V1 {
+	if !n.hierarchy.LacksKill() {
 		return
 	}
 	pods, err := tree.Pods()

@@ -1,10 +1,7 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/containerd/cgroups/v3"
@@ -93,11 +90,8 @@ func (h Hierarchy) LacksKill() bool {
 		return true
 	}
 	below, _ := filepath.Glob(filepath.Join(h.Root, "*", "cgroup.procs")) // the pattern is valid
-	if len(below) == 0 {
-		return false
-	}
-	_, err := os.Stat(filepath.Join(filepath.Dir(below[0]), "cgroup.kill"))
-	return errors.Is(err, fs.ErrNotExist)
+	with, _ := filepath.Glob(filepath.Join(h.Root, "*", "cgroup.kill"))
+	return len(below) > 0 && len(with) == 0
 }
 
 // clean returns a cgroup path as an absolute path within its mount.
