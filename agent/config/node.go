@@ -45,7 +45,7 @@ var nodeOptions = []options.Option[Agent]{
 	{Field: "monitoringPeriod", Flag: "monitoring-period", Default: "10s", Set: options.Duration(func(c *Agent) *time.Duration { return &c.MonitoringPeriod }),
 		Help: "Interval between periodic checks, which decide as the kubelet does."},
 	{Field: "evictionChoice", Flag: "eviction-choice", Default: "helps", Set: parsed(func(c *Agent) *eviction.Choice { return &c.EvictionChoice }, eviction.ParseChoice),
-		Help: "Pod to evict: helps or kubelet. helps: the first of the ranking that frees 5 % of the shortage, but at least 1Mi, one inode or one process. For disks, no pod is evicted if all together would free less than the shortage. kubelet: the first of the ranking."},
+		Help: "Pod to evict: helps or kubelet. helps: the first of the ranking that frees 5 % of the shortage (at least 1Mi, one inode or one PID), or all of it. For disks, no pod is evicted if all together would free less than the shortage. kubelet: the first of the ranking."},
 	{Field: "earlyEviction", Flag: "early-eviction", Default: "imminent", Set: parsed(func(c *Agent) *eviction.EarlyEviction { return &c.EarlyEviction }, eviction.ParseEarlyEviction),
 		Help: "Evictions between two periodic checks: imminent (only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as in a periodic check) or never."},
 	{Field: "kernelNotifications", Flag: "kernel-notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.KernelNotifications }, "auto", "off"),

@@ -85,7 +85,7 @@ var table = [...]definition{
 	podsSpared: {"plimsoll_pods_spared_total", counter, []label{ofStats}, nil,
 		"Pods that were passed over because their end would free too little, in all logged decisions. A pod counts in each of them."},
 	choicesDiffer: {"plimsoll_eviction_choices_differ_total", counter, []label{ofStats}, nil,
-		"Logged decisions in which the kubelet would have evicted another pod, or in which no pod was evicted and the kubelet would have evicted one."},
+		"Logged decisions that passed over the pod that the kubelet would have evicted, since its end would free too little."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
 		"Soft evictions that the API server refused because of a PodDisruptionBudget. They are retried."},
 	checkDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, checkBuckets,
