@@ -27,7 +27,6 @@ type block struct {
 	limit     limiter.Limit
 	reason    string
 	together  bool // all pods together hold too little
-	exhausted bool // since the threshold was met
 }
 
 // The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
@@ -88,9 +87,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 	case Blocked:
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
 	case NoneHelps: // the amounts differ in each check
-		t := o.Verdict.Target
-		exhausted := t.Exhausted(a.checker.observed(o, t.Signal)) || a.lastBlock(t, uselessBlock).exhausted
-		return a.isNewReason(block{kind: uselessBlock, threshold: t, together: o.tooLittle(), exhausted: exhausted})
+		return a.isNewReason(block{kind: uselessBlock, threshold: o.Verdict.Target, together: o.tooLittle()})
 	case Limited, Ineffective:
 		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold
