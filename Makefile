@@ -104,7 +104,6 @@ test: test-unit test-kernel components build ## everything, cheap first; from th
 	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
 	$(MAKE) -o components -o build test-cluster
 	$(MAKE) -o components e2e
-	$(MAKE) -o components test-node-v2
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	@$(COMPILE) $(shell $(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)

@@ -83,7 +83,7 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, escalate <
 		switch {
 		case ctx.Err() != nil:
 			return false, a.timeout(ctx)
-		case graceCtx.Err() != nil, closed(escalate), len(a.w.pids) == 0 && !a.k.mounts.blind:
+		case graceCtx.Err() != nil, closed(escalate), a.unreachable():
 			return false, nil
 		case sentTerm: // to wait for the exits
 			_, err = a.openPidfds(a.w.pids)
@@ -98,6 +98,12 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, escalate <
 			return false, err
 		}
 	}
+}
+
+// unreachable reports whether no process can receive SIGTERM, and SIGKILL can end some. Processes that
+// v2 counts and no longer lists are exiting.
+func (a *attempt) unreachable() bool {
+	return len(a.w.pids) == 0 && (a.w.invisible > 0 || a.w.partial != nil) && !a.k.mounts.blind
 }
 
 // wakeOn ends the current wait when ctx ends or escalate is closed. The returned function stops that.

@@ -28,6 +28,33 @@ func TestGraceful_EndsWithinGracePeriod(t *testing.T) {
 	})
 }
 
+// Processes that have left the listing and not yet exited are waited for: they need no SIGKILL.
+func TestUnreachable_ExitingProcessesAreNot(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		a, err := e.killer.begin(e.killer.gracefulWorkspace, e.target(e.pod.Path()))
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer a.end()
+		for name, tc := range map[string]struct {
+			pids      []int
+			invisible int
+			partial   error
+			want      bool
+		}{
+			"listed":               {[]int{2}, 1, nil, false},
+			"exiting":              {nil, 0, nil, false},
+			"foreign":              {nil, 1, nil, true},
+			"listing was too long": {nil, 0, errFound, true},
+		} {
+			a.w.pids, a.w.invisible, a.w.partial = append(a.w.pids[:0], tc.pids...), tc.invisible, tc.partial
+			if got := a.unreachable(); got != tc.want {
+				e.Errorf("%s: got %t, want %t", name, got, tc.want)
+			}
+		}
+	})
+}
+
 func TestGraceful_KillsAfterGracePeriod(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		h := e.hog(e.pod, "main", "term ignore")
