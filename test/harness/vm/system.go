@@ -17,8 +17,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// release is the Debian release of the machine with systemd.
-const release = "bookworm"
+// release is the Debian release of the machine with systemd. The crun of an older one does not know
+// containerd's version of the OCI specification.
+const release = "trixie"
 
 // packages lists what a node has beside the components: systemd and its bus, and the programs
 // that a kubelet, a runtime and the tests execute.
