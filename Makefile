@@ -132,7 +132,8 @@ test-cluster: components build ## the agent on real nodes, and the controller on
 # A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
 # machine. The node has kubeadm's layout, or another one (LAYOUT).
 NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_KERNEL)) -limit $(1) $(2) ./test/e2e/whole
-# The Debian suite of the kernel; bookworm-backports has a newer one.
+# The Debian suite of the kernel, such as bullseye for Linux 5.10. That of bookworm-backports, 6.12,
+# panics in the emulation of qemu 7.2.
 V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
