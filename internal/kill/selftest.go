@@ -133,15 +133,14 @@ func (k *Killer) tryVisible() []Lack {
 		return []Lack{{What: "processes can not be listed", Cause: err, Remedy: "mount the cgroup filesystem readable", Fatal: true}}
 	}
 	for _, pid := range pids {
-		switch {
-		case pid > 0:
-		case k.mounts.oneByOne:
-			return []Lack{{What: "some processes are in a foreign PID namespace", Fatal: true,
-				Remedy: "set hostPID: true: without it their pods can not be killed, since there is no cgroup.kill"}}
-		default:
-			return []Lack{{What: "some processes are in a foreign PID namespace",
-				Remedy: "set hostPID: true: without it their pods can only be killed by cgroup.kill, without SIGTERM before"}}
+		if pid > 0 {
+			continue
 		}
+		remedy := "set hostPID: true: without it their pods can only be killed by cgroup.kill, without SIGTERM before"
+		if k.mounts.oneByOne {
+			remedy = "set hostPID: true: without it their pods can not be killed, since there is no cgroup.kill"
+		}
+		return []Lack{{What: "some processes are in a foreign PID namespace", Remedy: remedy, Fatal: k.mounts.oneByOne}}
 	}
 	return nil
 }

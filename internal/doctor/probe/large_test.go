@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -15,13 +14,6 @@ import (
 )
 
 func TestNode_ImagesOfLargePodsCostNoMemory(t *testing.T) {
-	live := func() int64 {
-		runtime.GC()
-		runtime.GC() // a sync.Pool keeps what it holds for one collection
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	b := &bulk.Server{Node: "n", Pods: 60, Failed: 10, Grow: func(p *corev1.Pod) {
 		bulk.Fill(p)
 		p.Spec.HostPID = true
@@ -29,10 +21,10 @@ func TestNode_ImagesOfLargePodsCostNoMemory(t *testing.T) {
 	if _, err := b.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	before, peak := live(), int64(0)
+	before, peak := bulk.Live(), int64(0)
 	b.Sent = func(n int) {
 		if n%5 == 0 {
-			peak = max(peak, live()-before)
+			peak = max(peak, bulk.Live()-before)
 		}
 	}
 	server := httptest.NewServer(b)

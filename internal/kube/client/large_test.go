@@ -16,28 +16,19 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/bulk"
 )
 
-// live returns the reachable bytes of the heap. A sync.Pool keeps what it holds for one collection.
-func live() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // watchBulk watches a node's pods and returns them. peak is the maximum of reachable bytes during
 // their arrival, and retained the reachable bytes afterwards, both above the level before.
 func watchBulk(t *testing.T, b *bulk.Server) (p *client.Pods, peak, retained int64) {
 	t.Helper()
 	var before int64
-	connected := func() { before = live() }
+	connected := func() { before = bulk.Live() }
 	b.Sent = func(n int) {
 		if n%5 == 0 {
-			peak = max(peak, live()-before)
+			peak = max(peak, bulk.Live()-before)
 		}
 	}
 	p, size := arrive(t, b, connected)
-	retained = live() - before
+	retained = bulk.Live() - before
 	t.Logf("%d pods of %d bytes: at most %d KiB while they arrived, %d KiB retained", b.Pods, size, peak>>10, retained>>10)
 	return p, peak, retained
 }
@@ -152,11 +143,11 @@ func TestPods_BoundsManyWideActivePods(t *testing.T) {
 		var before, peak int64
 		b.Sent = func(n int) {
 			if n%100 == 0 {
-				peak = max(peak, live()-before)
+				peak = max(peak, bulk.Live()-before)
 			}
 		}
-		p, _ := arrive(t, b, func() { before = live() })
-		retained := live() - before
+		p, _ := arrive(t, b, func() { before = bulk.Live() })
+		retained := bulk.Live() - before
 		t.Logf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)
 		if peak > 32<<20 || retained > 16<<20 {
 			t.Errorf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)

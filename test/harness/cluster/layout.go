@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// layoutVariable names the platform whose layout the node of a whole machine has. Empty:
-// kubeadm's, with every place below the cluster's directory.
+// layoutVariable selects the layout of the node of a whole machine, by its platform. The default is
+// that of kubeadm, with every place below the cluster's directory.
 const layoutVariable = "LAYOUT"
 
 // layout is what differs between platforms. An empty path is below the cluster's directory.
