@@ -66,6 +66,7 @@ var mayImport = map[string]struct {
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
+	"internal/kmsg":            {nil, "it reads records of the kernel's log, and interprets none"},
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
 	"internal/healthz": {nil, "it serves the results of its callers and measures nothing"},
@@ -87,7 +88,7 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/process", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "stats"},
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
@@ -148,7 +149,7 @@ var mayUse = []struct {
 }
 
 // shell lists the packages that must not import each other.
-var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/kmsg", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
 
 func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)

@@ -28,6 +28,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/oomkill"
 	"plimsoll.dev/plimsoll/internal/process"
 )
 
@@ -135,7 +136,7 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, LinesDropped: a.lines.Lost})
+		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost})
 	a.node.metrics = a.metrics
 	a.notifier = a.openNotifier()
 	a.state = openState(a.config, a.log)
@@ -160,6 +161,7 @@ func (a *app) open(ctx context.Context) (err error) {
 	if err := a.openReporter(ctx); err != nil {
 		return err
 	}
+	a.openOOMKills(ctx)
 	a.openGC(ctx)
 	a.watchArming(ctx)
 	a.node.Refresh(ctx)

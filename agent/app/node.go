@@ -32,6 +32,7 @@ type node struct {
 	directories *stats.Directories
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: stalls wake nothing
+	history     *heldHistory  // nil: measurements are not stored
 	killer      *kill.Killer
 	evictor     *evict.Evictor
 	arming      *armingState
@@ -133,8 +134,12 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 		// The victim's cgroup has to be known, and the next check compares late counters
 		// with these. Before the provider, which may return the cgroups' values.
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
+		n.history.note(n.cgroups, pods, time.Now())
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
+	if n.provider == stats.Provider(n.cgroups) {
+		n.history.note(n.cgroups, pods, time.Now())
+	}
 	for i := range n.read { // other providers do not count tasks
 		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
 			usage.Tasks = own.Tasks

@@ -33,6 +33,7 @@ type reporter struct {
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
+	oomKills   *oomReports
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -204,8 +205,9 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
 	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
-		beside: func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
-		pulse:  healthz.NewPulse(a.config.MonitoringPeriod)}
+		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
+		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
+		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

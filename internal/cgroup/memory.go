@@ -28,6 +28,12 @@ func (u MemoryUsage) Unreclaimable() uint64 {
 	return u.Anon + u.File - min(u.File, u.ActiveFile+u.InactiveFile)
 }
 
+// Held returns the usage without page cache of files on disk, never below 0. Unlike [MemoryUsage.Unreclaimable] it
+// includes kernel memory.
+func (u MemoryUsage) Held() uint64 {
+	return u.Usage - min(u.Usage, u.ActiveFile+u.InactiveFile)
+}
+
 // memoryFiles are the names of the memory controller's files.
 var memoryFiles = map[Version]struct{ usage, limit, hits string }{
 	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt"},

@@ -20,6 +20,8 @@ type Settings struct {
 	Configured signals.Set
 	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
+	// OOMLimits are the names of the limits at which the kernel kills.
+	OOMLimits []string
 	// LinesDropped returns the number of dropped log lines since the start. Every scrape calls it.
 	LinesDropped func() int64
 }
@@ -43,6 +45,7 @@ type Metrics struct {
 	evictionsLimited                *prometheus.CounterVec
 	podsSpared, choicesDiffer       *prometheus.CounterVec
 	softRefused                     prometheus.Counter
+	oomKills                        *prometheus.CounterVec
 	thresholdToKill, decisionToExit prometheus.Observer
 	freed                           [len(freerNames)]prometheus.Counter
 	images                          [len(reasonNames)]prometheus.Counter
@@ -67,11 +70,14 @@ func New(s Settings) *Metrics {
 		thresholdToKill: table[thresholdToKill].histograms(r).WithLabelValues(), decisionToExit: table[decisionToExit].histograms(r).WithLabelValues(),
 		sources: table[sources].gauges(r),
 		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
-		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(),
-		runtimeErrors:   table[runtimeErrors].counters(r).WithLabelValues(),
+		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(), oomKills: table[oomKills].counters(r),
+		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)
+	}
+	for _, limit := range s.OOMLimits {
+		m.oomKills.WithLabelValues(limit)
 	}
 	for _, signal := range s.Configured.Names() {
 		m.podsSpared.WithLabelValues(signal)
@@ -227,6 +233,9 @@ func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(byt
 
 // ImagesCollected counts deleted images; n is not negative.
 func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
+
+// OOMKilled counts processes that the kernel's OOM killer ended at a limit.
+func (m *Metrics) OOMKilled(limit string, n int) { m.oomKills.WithLabelValues(limit).Add(float64(n)) }
 
 // DryRun counts an eviction decided by a disarmed agent.
 func (m *Metrics) DryRun(cause string) { m.dryRun.WithLabelValues(cause).Inc() }

@@ -26,6 +26,7 @@ const (
 	decisionToExit
 	freed
 	pendingStatuses
+	oomKills
 	available
 	capacity
 	unknown
@@ -102,6 +103,8 @@ var table = [...]definition{
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
+	oomKills: {"plimsoll_oom_kills_total", counter, []label{{"limit", "container, pod, qos, pods, node, unknown"}}, nil,
+		"Processes that the kernel's OOM killer ended, by the limit that was met. Without access to the kernel's log all of them are unknown."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,

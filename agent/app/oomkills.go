@@ -1,0 +1,309 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/kmsg"
+	"plimsoll.dev/plimsoll/internal/oomkill"
+	"plimsoll.dev/plimsoll/stats"
+)
+
+const (
+	// settleTime is the time from the line about a kill until the kill is reported. Until then further
+	// processes of the same kill are added.
+	settleTime = 200 * time.Millisecond
+	// readingPace is the minimum time between two readings of the pods' memory.
+	readingPace = 50 * time.Millisecond
+	// freeingTime bounds the time in which an earlier kill still frees memory.
+	freeingTime = 2 * time.Second
+	// maxSettling and maxRecent bound the stored kills.
+	maxSettling = 256
+	maxRecent   = 256
+)
+
+// An oomWatcher explains the kernel's OOM kills. It runs beside the loop, on a goroutine of its own.
+type oomWatcher struct {
+	node      func() oomkill.Node
+	read      func(within string) signals.Holdings
+	capacity  signals.Measured[signals.Bytes] // of the machine
+	report    func(*oomkill.Report, int, time.Time)
+	history   *heldHistory
+	countsAll bool          // the kernel's counter counts the whole machine
+	seen      atomic.Uint64 // killed processes that the counter has, too
+
+	log      oomkill.Log
+	settling []settlingKill
+	recent   []recentLoss // of kills that are reported, or that concern other nodes
+	lastRead time.Time
+}
+
+// settlingKill is a kill to be reported.
+type settlingKill struct {
+	oomkill.Kill
+	place oomkill.Place
+	at    time.Time
+	after *signals.Holdings
+	pids  []int          // of all its processes
+	freed signals.Bytes  // by them, in the container of the first one
+	rest  []oomkill.Loss // by them, elsewhere
+}
+
+// recentLoss is what an earlier kill may still free.
+type recentLoss struct {
+	oomkill.Loss
+	at time.Time
+}
+
+// recordSource is the kernel's log.
+type recordSource interface {
+	Next(deadline time.Time) ([]byte, error)
+}
+
+// watch reads the log until it is closed. Returns the error that ended it.
+func (w *oomWatcher) watch(log recordSource) error {
+	for {
+		var deadline time.Time
+		if len(w.settling) > 0 {
+			deadline = w.settling[0].at.Add(settleTime)
+		}
+		record, err := log.Next(deadline)
+		switch {
+		case err == nil:
+			if r, ok := oomkill.ParseRecord(string(record)); ok {
+				w.add(r, time.Now())
+			}
+		case errors.Is(err, kmsg.ErrLost):
+			w.log.Lose()
+		case errors.Is(err, kmsg.ErrTimeout):
+			w.conclude()
+		default:
+			w.conclude()
+			return err
+		}
+	}
+}
+
+// add adds a record of the log.
+func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
+	k, killed := w.log.Add(r)
+	if !killed {
+		return
+	}
+	node := w.node()
+	place, ours := node.Locate(&k)
+	if w.countsAll || k.TaskCgroup == "" || ours && place.UID != "" {
+		w.seen.Add(1)
+	}
+	if !ours {
+		w.remember(oomkill.Loss{Place: oomkill.Place{Cgroup: k.TaskCgroup}, Freed: k.Process.Anon}, now)
+		return
+	}
+	if k.Group && w.join(&k, &place) {
+		return
+	}
+	s := settlingKill{Kill: k, place: place, at: now, freed: k.Process.Anon}
+	if k.Process.PID != 0 {
+		s.pids = []int{k.Process.PID}
+	}
+	s.after = w.readAfter(&place, now)
+	if w.settling = append(w.settling, s); len(w.settling) >= maxSettling {
+		w.conclude()
+	}
+}
+
+// join adds a process to the kill that also ended it, by memory.oom.group. The kernel may write the line
+// about the first process again.
+func (w *oomWatcher) join(k *oomkill.Kill, place *oomkill.Place) bool {
+	if len(w.settling) == 0 {
+		return false
+	}
+	s := &w.settling[len(w.settling)-1]
+	switch {
+	case s.LimitCgroup != k.LimitCgroup || s.place.UID != place.UID:
+		return false
+	case slices.Contains(s.pids, k.Process.PID):
+		return true
+	case s.place.ID == place.ID:
+		s.freed += k.Process.Anon
+	default:
+		s.rest = append(s.rest, oomkill.Loss{Place: *place, Freed: k.Process.Anon})
+	}
+	s.pids = append(s.pids, k.Process.PID)
+	return true
+}
+
+// readAfter reads the memory below the limit that was met, right after a kill. The result is nil if no
+// reading is needed, or if the last one is too recent.
+func (w *oomWatcher) readAfter(place *oomkill.Place, now time.Time) *signals.Holdings {
+	if place.Level == oomkill.UnknownLevel || place.Level == oomkill.ContainerLevel || now.Sub(w.lastRead) < readingPace {
+		return nil
+	}
+	w.lastRead = now
+	within := place.Limit
+	if within == "" {
+		within = "/"
+	}
+	reading := w.read(within)
+	return &reading
+}
+
+// conclude explains and reports all settling kills.
+func (w *oomWatcher) conclude() {
+	node := w.node()
+	for i := range w.settling {
+		s := &w.settling[i]
+		e := oomkill.Evidence{At: s.at, After: s.after, Capacity: w.capacity, Freed: s.freed, Others: w.others(i)}
+		var report oomkill.Report
+		w.history.use(func(h *oomkill.History) {
+			e.First, e.Last = h.Before(s.at)
+			report = oomkill.Explain(&node, &s.Kill, &s.place, &e)
+		})
+		w.report(&report, max(len(s.pids), 1), s.at)
+	}
+	for i := range w.settling {
+		s := &w.settling[i]
+		w.remember(oomkill.Loss{Place: s.place, Freed: s.freed}, s.at)
+		if s.after != nil { // only now: for these kills it is no reading before them
+			w.history.use(func(h *oomkill.History) { h.Note(s.after) })
+		}
+	}
+	w.settling = w.settling[:0]
+}
+
+// others returns further kills: those until the reading after a kill, and those before it, the memory of
+// which may not have been free then.
+func (w *oomWatcher) others(of int) []oomkill.Loss {
+	s := &w.settling[of]
+	found := slices.Clone(s.rest)
+	for i := range w.settling {
+		if i != of {
+			found = append(found, oomkill.Loss{Place: w.settling[i].place, Freed: w.settling[i].freed})
+		}
+	}
+	for _, r := range w.recent {
+		if s.at.Sub(r.at) < freeingTime {
+			found = append(found, r.Loss)
+		}
+	}
+	return found
+}
+
+// remember stores what a kill may still free.
+func (w *oomWatcher) remember(l oomkill.Loss, now time.Time) {
+	w.recent = slices.DeleteFunc(w.recent, func(r recentLoss) bool { return now.Sub(r.at) >= freeingTime })
+	if len(w.recent) >= maxRecent {
+		w.recent = w.recent[:0]
+		l.Place = oomkill.Place{} // stands for all of them
+	}
+	w.recent = append(w.recent, recentLoss{l, now})
+}
+
+// heldHistory is the history of what pods held, shared by the loop and the watcher. Neither waits for it
+// while memory is short: the loop drops a reading instead.
+type heldHistory struct {
+	mu      sync.Mutex
+	history oomkill.History
+	reading signals.Holdings // of the loop
+}
+
+func (h *heldHistory) use(do func(*oomkill.History)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do(&h.history)
+}
+
+// note stores what pods held at their last measurement, unless the history is in use. It does not
+// allocate once it has grown.
+func (h *heldHistory) note(measured *stats.Pods, pods []signals.Pod, at time.Time) {
+	if h == nil || !h.mu.TryLock() {
+		return
+	}
+	defer h.mu.Unlock()
+	h.reading.At, h.reading.Pods = at, measured.Holdings(pods, h.reading.Pods)
+	h.history.Note(&h.reading)
+}
+
+// watchOOMKills explains the kernel's OOM kills until ctx ends. Where its log cannot be read, they are
+// counted only.
+func (a *app) watchOOMKills(ctx context.Context, w *oomWatcher) {
+	log, err := kmsg.Open(kmsg.Device)
+	if err != nil {
+		a.reporter.oomKills.setUnreadable(err)
+		a.log.Info("Cannot explain OOM kills of the kernel, counting them only", "reason", err)
+		return
+	}
+	a.log.Info("Reading the kernel's log to explain OOM kills", "path", kmsg.Device)
+	stop := context.AfterFunc(ctx, func() { _ = log.Close() })
+	err = w.watch(log)
+	if stop() { // it was not closed
+		_ = log.Close()
+		a.reporter.oomKills.setUnreadable(err)
+		a.log.Error("Failed to read the kernel's log, counting OOM kills only", "error", err)
+	}
+}
+
+// counterPeriod is the interval between comparisons of the log with the kernel's counter.
+const counterPeriod = 10 * time.Second
+
+// countOOMKills reports kills that the kernel has counted and the log has not shown, until ctx ends.
+func (a *app) countOOMKills(ctx context.Context, seen *atomic.Uint64, count func() (uint64, error)) {
+	var lost lostKills
+	repeat(ctx, counterPeriod, func() bool {
+		counted, err := count()
+		if err != nil {
+			return true // no pods yet, or no such counter
+		}
+		if missing := lost.missing(counted, seen.Load()); missing > 0 {
+			a.reporter.oomKills.reportLost(missing, time.Now())
+		}
+		return true
+	})
+}
+
+// lostKills compares the kernel's count of kills with those in its log. The zero value has no count yet.
+type lostKills struct {
+	began           bool
+	counted, seen   uint64 // at the start
+	previous        uint64 // count of the previous comparison
+	alreadyReturned uint64
+}
+
+// missing returns the kills that are missing in the log and were not returned before. The kernel counts
+// a kill before it writes the line, so the previous count is compared.
+func (l *lostKills) missing(counted, seen uint64) (missing uint64) {
+	if !l.began || counted < l.previous { // the pods' cgroup is another one
+		*l = lostKills{began: true, counted: counted, seen: seen, previous: counted}
+		return 0
+	}
+	if all, known := l.previous-l.counted, seen-l.seen+l.alreadyReturned; all > known {
+		missing = all - known
+		l.alreadyReturned += missing
+	}
+	l.previous = counted
+	return missing
+}
+
+// openOOMKills starts to report the kernel's OOM kills.
+func (a *app) openOOMKills(ctx context.Context) {
+	n := a.node
+	newReader := func() *stats.HeldReader { return stats.NewHeldReader(n.hierarchy, n.places, a.config.ProcRoot) }
+	capacity, err := stats.MachineMemory(a.config.ProcRoot)
+	n.history = &heldHistory{}
+	w := &oomWatcher{
+		node: func() oomkill.Node {
+			return oomkill.Node{Cgroup: a.config.NodeCgroup, Root: n.places.Root(), Pods: n.pods()}
+		},
+		read: newReader().Read, capacity: signals.Measured[signals.Bytes]{Value: capacity, Known: err == nil},
+		report: a.reporter.oomKills.report, history: n.history, countsAll: n.hierarchy.Version == cgroup.V1,
+	}
+	counter, isMachine := newReader(), n.stats.IsMachine()
+	a.group.Go(func() { a.watchOOMKills(ctx, w) })
+	a.group.Go(func() { a.countOOMKills(ctx, &w.seen, func() (uint64, error) { return counter.OOMKills(isMachine) }) })
+}

@@ -1,0 +1,73 @@
+package oomkill
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+const (
+	// MaxAge is the age from which on a reading explains nothing about a kill.
+	MaxAge = 15 * time.Second
+	// margin is the minimum time between a reading and the arrival of the line about a kill. A later
+	// reading may be one after the kill.
+	margin = 100 * time.Millisecond
+	// spacing is the minimum time between stored readings, except for the last one.
+	spacing = time.Second
+	// maxReadings bounds the stored readings: all of MaxAge.
+	maxReadings = int(MaxAge/spacing) + 2
+)
+
+// History stores readings of the held memory, oldest first. The zero value is empty.
+type History struct{ readings []signals.Holdings }
+
+// Note stores a copy of a reading, unless it is older than the last one. It allocates only while the
+// number of stored readings or of pods grows.
+func (h *History) Note(reading *signals.Holdings) {
+	n := len(h.readings)
+	switch {
+	case n > 0 && !reading.At.After(h.readings[n-1].At):
+		return
+	case n > 1 && reading.At.Sub(h.readings[n-2].At) < spacing: // replaces the last one
+	case n < maxReadings:
+		h.readings = append(h.readings, signals.Holdings{})
+	default:
+		oldest := h.readings[0]
+		copy(h.readings, h.readings[1:])
+		h.readings[n-1] = oldest
+	}
+	copyInto(&h.readings[len(h.readings)-1], reading)
+}
+
+// copyInto copies a reading into a stored one, with the memory of its lists.
+func copyInto(stored, reading *signals.Holdings) {
+	pods := stored.Pods[:0]
+	for i := range reading.Pods {
+		if len(pods) == cap(pods) {
+			pods = append(pods, signals.PodHoldings{})
+		} else {
+			pods = pods[:len(pods)+1]
+		}
+		pod, from := &pods[len(pods)-1], &reading.Pods[i]
+		containers := append(pod.Containers[:0], from.Containers...)
+		if *pod = *from; from.Containers != nil { // nil: not read
+			pod.Containers = containers
+		}
+	}
+	*stored = *reading
+	stored.Pods = pods
+}
+
+// Before returns the first and the last reading before a kill that arrived at a time; nil if there is
+// none. They are valid until the next Note.
+func (h *History) Before(at time.Time) (first, last *signals.Holdings) {
+	for i := range h.readings {
+		if r := &h.readings[i]; at.Sub(r.At) >= margin && at.Sub(r.At) <= MaxAge {
+			if first == nil {
+				first = r
+			}
+			last = r
+		}
+	}
+	return first, last
+}
