@@ -1,0 +1,263 @@
+package oomkill_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/oomkill"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// three are pods of one node; the first two share a namespace.
+var three = []signals.Pod{
+	{UID: "a", Namespace: "shop", Name: "cart", Containers: []signals.Container{{Name: "app", ID: "a1"}, {Name: "cache", ID: "a2"}}},
+	{UID: "b", Namespace: "shop", Name: "db", Containers: []signals.Container{{Name: "main", ID: "b1"}}},
+	{UID: "c", Namespace: "other", Name: "batch", Containers: []signals.Container{{Name: "main", ID: "c1"}}},
+}
+
+// holdings returns a complete reading, in MiB, of the three pods in a class or of the containers of pod
+// a, and the total below a cgroup.
+func holdings(at time.Time, within string, total int, held ...int) *signals.Holdings {
+	h := &signals.Holdings{At: at, Complete: true, Within: within, Total: amount(total)}
+	if within == "/kubepods/poda" {
+		h.Pods = []signals.PodHoldings{{UID: "a", Path: within, Held: amount(total)}}
+		for i, n := range held {
+			h.Pods[0].Containers = append(h.Pods[0].Containers, signals.ContainerHoldings{Name: []string{"a1", "a2"}[i], Held: amount(n)})
+		}
+		return h
+	}
+	for i, n := range held {
+		if n >= 0 {
+			h.Pods = append(h.Pods, signals.PodHoldings{UID: three[i].UID, Path: "/kubepods/pod" + three[i].UID, Held: amount(n)})
+		}
+	}
+	return h
+}
+
+func amount(mebibytes int) signals.Measured[signals.Bytes] {
+	return signals.Of(signals.Bytes(mebibytes) * mib)
+}
+
+// incomplete returns a reading that may lack pods, as those of the loop.
+func incomplete(h *signals.Holdings) *signals.Holdings {
+	h.Complete, h.Within, h.Total = false, "", signals.Measured[signals.Bytes]{}
+	return h
+}
+
+func explain(limit, task string, used, freed int, e oomkill.Evidence) oomkill.Report {
+	n := oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: three}
+	k := oomkill.Kill{TaskCgroup: task, LimitCgroup: limit, Process: oomkill.Process{PID: 1, Name: "p", Anon: signals.Bytes(freed) * mib}}
+	if limit != "" {
+		k.Used, k.Limit = amount(used), amount(used)
+	}
+	e.At, e.Capacity, e.Freed = noon, amount(used), k.Process.Anon
+	p, _ := n.Locate(&k)
+	return oomkill.Explain(&n, &k, &p, &e)
+}
+
+func TestExplain_NamesHolderAndGrower(t *testing.T) {
+	const kubepods, pod = "/kubepods", "/kubepods/poda"
+	before := func(seconds float64) time.Time { return noon.Add(-time.Duration(seconds * float64(time.Second))) }
+	after := noon.Add(2 * time.Millisecond)
+	in := func(uid string) string { return kubepods + "/pod" + uid + "/" + uid + "1" }
+	first, last := before(10), before(1)
+	for name, c := range map[string]struct {
+		limit, task string
+		used, freed int
+		evidence    oomkill.Evidence
+		want        string
+	}{
+		"limit of a container": {pod + "/a1", pod + "/a1", 64, 60, oomkill.Evidence{}, "container: shop/cart/app, shop/cart/app"},
+		"victim holds most, without a reading before": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100)}, "pods: shop/db, unknown"},
+		"victim holds and grew most": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{First: holdings(first, kubepods, 500, 200, 100, 200), Last: holdings(last, kubepods, 900, 200, 500, 200), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, shop/db"},
+		"another pod holds and grew most": {kubepods, in("b"), 1000, 100,
+			oomkill.Evidence{First: holdings(first, kubepods, 500, 100, 100, 300), Last: holdings(last, kubepods, 950, 100, 100, 750), After: holdings(after, kubepods, 960, 100, 0, 800)}, "pods: other/batch, other/batch"},
+		"one holds most, another one grew most": {kubepods, in("a"), 1000, 600,
+			oomkill.Evidence{First: holdings(first, kubepods, 620, 580, 10, 30), Last: holdings(last, kubepods, 960, 600, 10, 350), After: holdings(after, kubepods, 400, 10, 10, 380)}, "pods: shop/cart, other/batch"},
+		"another pod holds most, without a reading before": {kubepods, in("b"), 1000, 100,
+			oomkill.Evidence{After: holdings(after, kubepods, 900, 100, 0, 800)}, "pods: unknown, unknown"},
+		"two hold nearly the same": {kubepods, in("b"), 1000, 480,
+			oomkill.Evidence{First: holdings(first, kubepods, 900, 480, 400, 0), Last: holdings(last, kubepods, 960, 480, 470, 0), After: holdings(after, kubepods, 480, 480, 0, 0)}, "pods: unknown, shop/db"},
+		"two grew the same": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{First: holdings(first, kubepods, 400, 100, 300, 0), Last: holdings(last, kubepods, 980, 390, 590, 0), After: holdings(after, kubepods, 400, 400, 0, 0)}, "pods: shop/db, unknown"},
+		"three grew, none of them more than half": {kubepods, in("b"), 1000, 500,
+			oomkill.Evidence{First: holdings(first, kubepods, 300, 100, 200, 0), Last: holdings(last, kubepods, 950, 300, 490, 200), After: holdings(after, kubepods, 450, 310, 0, 200)}, "pods: shop/db, unknown"},
+		"most of the memory is not in pods": {kubepods, in("b"), 1000, 100,
+			oomkill.Evidence{First: holdings(first, kubepods, 900, 100, 100, 0), Last: holdings(last, kubepods, 990, 100, 100, 0), After: holdings(after, kubepods, 900, 100, 0, 0)}, "pods: unknown, unknown"},
+		"a reading that may be late": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(noon.Add(2*time.Second), kubepods, 300, 100, 100, 100)}, "pods: unknown, unknown"},
+		"a reading before the kill": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(noon.Add(-time.Millisecond), kubepods, 300, 100, 100, 100)}, "pods: unknown, unknown"},
+		"a reading of another cgroup": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(after, "/", 300, 100, 100, 100)}, "pods: unknown, unknown"},
+		"an incomplete reading after the kill": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: incomplete(holdings(after, kubepods, 300, 100, 100, 100))}, "pods: unknown, unknown"},
+		"incomplete readings before": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{First: incomplete(holdings(first, kubepods, 0, 200, 100, -1)), Last: incomplete(holdings(last, kubepods, 0, 200, 500, -1)), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, shop/db"},
+		"a pod that a reading lacks may have grown": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{First: incomplete(holdings(first, kubepods, 0, 0, 100, -1)), Last: incomplete(holdings(last, kubepods, 0, 0, 500, -1)), After: holdings(after, kubepods, 400, 0, 0, 399)}, "pods: shop/db, unknown"},
+		"a pod ended meanwhile": {kubepods, in("b"), 1000, 300,
+			oomkill.Evidence{First: holdings(first, kubepods, 800, 100, 300, 400), Last: holdings(last, kubepods, 900, 100, 300, 500), After: holdings(after, kubepods, 100, 100, 0, -1)}, "pods: unknown, unknown"},
+		"a window that is too short": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{First: holdings(before(0.2), kubepods, 500, 200, 100, 200), Last: holdings(before(0.2), kubepods, 500, 200, 100, 200), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, unknown"},
+		"another kill without a known place": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{}}}, "pods: unknown, unknown"},
+		"another kill freed as much": {kubepods, in("b"), 1000, 300,
+			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{Place: oomkill.Place{Cgroup: in("c"), UID: "c"}, Freed: 300 * mib}}}, "pods: unknown, unknown"},
+		"another kill freed less": {kubepods, in("b"), 1000, 600,
+			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{Place: oomkill.Place{Cgroup: in("c"), UID: "c"}, Freed: 30 * mib}}}, "pods: shop/db, unknown"},
+		"memory of the node in a pod": {"", in("b"), 1000, 700,
+			oomkill.Evidence{After: holdings(after, "/", 250, 50, 0, 50)}, "node: shop/db, unknown"},
+		"memory of the node outside of pods": {"", in("b"), 1000, 50,
+			oomkill.Evidence{First: holdings(first, "/", 400, 50, 50, 50), Last: holdings(last, "/", 980, 50, 50, 50), After: holdings(after, "/", 930, 50, 0, 50)}, "node: outside of pods, outside of pods"},
+		"a process outside of pods": {"", "/system.slice/daemon", 1000, 700,
+			oomkill.Evidence{First: holdings(first, "/", 400, 50, 50, 50), Last: holdings(last, "/", 900, 50, 50, 50), After: holdings(after, "/", 250, 50, 50, 50)}, "node: outside of pods, outside of pods"},
+		"container of a pod": {pod, pod + "/a1", 512, 300,
+			oomkill.Evidence{First: holdings(first, pod, 150, 100, 50), Last: holdings(last, pod, 400, 350, 50), After: holdings(after, pod, 60, 10, 50)}, "pod: shop/cart/app, shop/cart/app"},
+		"files in memory of another container of the pod": {pod, pod + "/a1", 512, 60,
+			oomkill.Evidence{First: holdings(first, pod, 160, 60, 100), Last: holdings(last, pod, 480, 60, 420), After: holdings(after, pod, 440, 0, 440)}, "pod: shop/cart/cache, shop/cart/cache"},
+		"files in memory of a container that has ended": {pod, pod + "/a1", 512, 60,
+			oomkill.Evidence{First: holdings(first, pod, 480, 60, 0), Last: holdings(last, pod, 480, 60, 0), After: holdings(after, pod, 420, 0, 0)}, "pod: unknown, unknown"},
+		"a fork tree": {pod, pod + "/a1", 512, 10,
+			oomkill.Evidence{First: holdings(first, pod, 60, 10, 50), Last: holdings(last, pod, 490, 440, 50), After: holdings(after, pod, 505, 455, 50)}, "pod: shop/cart/app, shop/cart/app"},
+		"a process of a pod in no container": {pod, pod, 512, 300, oomkill.Evidence{After: holdings(after, pod, 60, 10, 50)}, "pod: unknown, unknown"},
+		"an unknown limit":                   {pod + "/a1/own", pod + "/a1/own", 512, 300, oomkill.Evidence{After: holdings(after, pod, 60, 10, 50)}, "unknown: unknown, unknown"},
+	} {
+		r := explain(c.limit, c.task, c.used, c.freed, c.evidence)
+		if got := r.Place.Level.String() + ": " + r.Holder.Key() + ", " + r.Grower.Key(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if r.Grower.Known != (r.Window > 0) && r.Place.Level != oomkill.ContainerLevel {
+			t.Errorf("%s: grower %+v over %s", name, r.Grower, r.Window)
+		}
+	}
+}
+
+func TestReport_Sentences(t *testing.T) {
+	const app = `Process "java" of container app`
+	own, sibling, foreign := oomkill.Party{Known: true, Pod: &three[0]}, oomkill.Party{Known: true, Pod: &three[1]}, oomkill.Party{Known: true, Pod: &three[2]}
+	container := oomkill.Party{Known: true, Pod: &three[0], Container: "cache"}
+	outside := oomkill.Party{Known: true}
+	java := oomkill.Kill{Process: oomkill.Process{PID: 1, Name: "java"}, Limit: amount(512), Used: amount(512)}
+	files := java
+	files.FilesInMemory = amount(300)
+	quoted := java
+	quoted.Process.Name = `a" of x`
+	for _, c := range []struct {
+		kill           oomkill.Kill
+		level          oomkill.Level
+		holder, grower oomkill.Party
+		message        string
+		reason         string // empty: like the message, with the pod
+	}{
+		{java, oomkill.ContainerLevel, own, own, app + " was OOM-killed at the memory limit of its container (512Mi)", ""},
+		{files, oomkill.ContainerLevel, own, own, app + " was OOM-killed at the memory limit of its container (512Mi), mostly by files in memory (tmpfs) or shared memory", ""},
+		{quoted, oomkill.ContainerLevel, own, own, `Process "a' of x" of container app was OOM-killed at the memory limit of its container (512Mi)`, ""},
+		{java, oomkill.PodLevel, container, container, app + " was OOM-killed at the memory limit of its pod (512Mi); container cache held most of it and grew most before", ""},
+		{java, oomkill.QoSLevel, own, oomkill.Party{}, app + " was OOM-killed at the memory limit of all pods of its QoS class (512Mi); this pod held most of it",
+			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of its QoS class (512Mi); pod shop/cart held most of it"},
+		{java, oomkill.PodsLevel, sibling, foreign, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); pod db held most of it, and a pod of another namespace grew most before",
+			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of the node (512Mi); pod shop/db held most of it, and pod other/batch grew most before"},
+		{oomkill.Kill{}, oomkill.NodeLevel, outside, outside, "A process of container app was OOM-killed because the memory of the node was exhausted; memory outside of pods held most of it and grew most before",
+			"A process of container app of pod shop/cart was OOM-killed because the memory of the node was exhausted; memory outside of pods held most of it and grew most before"},
+		{java, oomkill.PodsLevel, oomkill.Party{}, sibling, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); it is not clear what held most of it, and pod db grew most before",
+			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of the node (512Mi); it is not clear what held most of it, and pod shop/db grew most before"},
+		{java, oomkill.PodsLevel, oomkill.Party{}, oomkill.Party{}, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); it is not clear what held most of it and what grew most before", ""},
+		{java, oomkill.UnknownLevel, oomkill.Party{}, oomkill.Party{}, app + " was OOM-killed at a limit that is not known", ""},
+	} {
+		r := oomkill.Report{Kill: c.kill, Place: oomkill.Place{Level: c.level, Pod: &three[0], UID: "a", Container: "app", Cgroup: "/x"}, Holder: c.holder, Grower: c.grower}
+		if got := r.Message(); got != c.message {
+			t.Errorf("message\n%s, want\n%s", got, c.message)
+		}
+		want := c.reason
+		if want == "" {
+			want = strings.Replace(c.message, " of container app was", " of container app of pod shop/cart was", 1)
+		}
+		if got := r.Reason(); got != want {
+			t.Errorf("reason\n%s, want\n%s", got, want)
+		}
+	}
+	for want, r := range map[string]oomkill.Report{
+		"A process was OOM-killed at a limit that is not known: why":            {Kill: oomkill.Kill{Cause: "why"}},
+		"A process outside of pods was OOM-killed at a limit that is not known": {Place: oomkill.Place{Cgroup: "/x"}},
+		"A process of an unknown pod with UID u was OOM-killed because the memory of the node was exhausted; it is not clear what held most of it and what grew most before": {
+			Place: oomkill.Place{Cgroup: "/x", UID: "u", Level: oomkill.NodeLevel}},
+	} {
+		if got := r.Reason(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestHistory_KeepsFirstAndLastReading(t *testing.T) {
+	var h oomkill.History
+	if first, last := h.Before(noon); first != nil || last != nil {
+		t.Error("readings from nowhere")
+	}
+	at := func(millis int) time.Time { return noon.Add(time.Duration(millis) * time.Millisecond) }
+	for millis := 0; millis <= 60_000; millis += 130 {
+		h.Note(holdings(at(millis), "/", 1, millis, 2, 3))
+		h.Note(holdings(at(millis-50), "/", 9, 9)) // older: ignored
+		first, last := h.Before(at(millis + 100))
+		newest, oldest := at(millis), at(max(millis+100-15_000, 0))
+		if !last.At.Equal(newest) || first.At.Before(oldest) || first.At.Sub(oldest) > 1200*time.Millisecond {
+			t.Fatalf("at %d ms: %s and %s, want %s and %s", millis, first.At, last.At, oldest, newest)
+		}
+		if got := int(last.Pods[0].Held.Value / mib); got != millis || len(last.Pods) != 3 {
+			t.Fatalf("at %d ms: %+v", millis, last)
+		}
+		if _, last := h.Before(at(millis + 99)); last != nil && !last.At.Before(newest) {
+			t.Fatalf("at %d ms: a reading that may be one after the kill", millis)
+		}
+	}
+	if first, last := h.Before(at(80_000)); first != nil || last != nil {
+		t.Errorf("old readings %v, %v", first.At, last.At)
+	}
+	reading := holdings(at(90_000), "/", 1, 1, 2, 3)
+	for i := range 100 {
+		reading.At = at(90_000 + 1000*i)
+		h.Note(reading)
+	}
+	if n := testing.AllocsPerRun(100, func() { reading.At = reading.At.Add(300 * time.Millisecond); h.Note(reading) }); n != 0 {
+		t.Errorf("%g allocations per reading", n)
+	}
+}
+
+func TestPace_BoundsReports(t *testing.T) {
+	p := oomkill.Pace{Burst: 3, Refill: time.Second, PerKey: 10 * time.Second}
+	admit := func(key string, at time.Duration, want int) {
+		t.Helper()
+		total, admitted := p.Admit(key, 1, noon.Add(at))
+		if !admitted {
+			total = 0
+		}
+		if total != want {
+			t.Errorf("%s at %s: %d, want %d", key, at, total, want)
+		}
+	}
+	admit("a", 0, 1)
+	admit("a", time.Second, 0)
+	admit("a", 9*time.Second, 0)
+	admit("a", 10*time.Second, 3)
+	admit("b", 10*time.Second, 1)
+	admit("c", 10*time.Second, 1)
+	admit("d", 10*time.Second, 0) // the burst is used up
+	admit("d", 11*time.Second, 2)
+	admit("e", 11*time.Second, 0)
+	admit("e", 60*time.Second, 2)
+	reports, kills := 0, 0
+	for i := range 5000 { // a storm of many keys
+		if _, admitted := p.Admit(strings.Repeat("x", i%3000), 1, noon.Add(time.Hour+time.Duration(i)*time.Millisecond)); admitted {
+			reports++
+		}
+		kills++
+	}
+	if reports > 3+5 {
+		t.Errorf("%d reports of %d kills in 5 s", reports, kills)
+	}
+}
