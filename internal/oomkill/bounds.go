@@ -1,44 +1,85 @@
 package oomkill
 
 import (
+	"time"
+
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
+// minReadings is the minimum number of readings before a kill that show how a member behaves.
+const minReadings = 4
+
 // member is a part of the memory below a limit: a pod, a container, or the rest.
 type member struct {
-	name string // the UID of the pod or the name of the container's cgroup; empty for the rest
-	// before and first are its holdings in the last and in the first reading before the kill.
-	before, first signals.Measured[signals.Bytes]
-	after         signals.Measured[signals.Bytes] // known 0 if it is gone
-	own           signals.Bytes                   // anonymous memory of its processes that this kill ended
-	others        signals.Bytes                   // memory that other kills of that time may have freed
-	victim        bool
-	ended         bool // it was there before and is gone, without being the victim
+	name   string // the UID of the pod or the name of the container's cgroup; empty for the rest
+	first  signals.Measured[signals.Bytes]
+	after  signals.Bytes // 0 if it is gone
+	own    signals.Bytes // anonymous memory of its processes that this kill ended
+	victim bool
+	shrunk bool // it may have freed memory since the kill, without being the victim
+
+	// known: there are enough readings before the kill. They are between least and most, and last is the
+	// last one; rises is the greatest increase per second between two of them, and steady reports
+	// whether none of them is less than the one before.
+	known             bool
+	least, most, last signals.Bytes
+	rises             float64
+	steady            bool
 
 	// lower and upper bound its holdings at the kill.
 	lower, upper signals.Bytes
 }
 
-// members returns the members below the limit of a kill, the rest last. ok is false if the readings do
-// not cover the limit.
+// members returns the members below the limit of a kill, the rest last. ok is false if the reading after
+// the kill does not cover the limit.
 func (e *Evidence) members(p *Place) (all []member, ok bool) {
 	after := e.After
 	if after == nil || !after.Complete || !after.Total.Known || after.Within != p.limitOr("/") {
 		return nil, false
 	}
-	var sum signals.Bytes
-	for _, name := range e.names(p) {
-		m := member{name: name, after: holding(after, p, name), before: holding(e.Last, p, name), first: holding(e.First, p, name)}
-		if !m.after.Known {
+	names := e.names(p)
+	left := after.Total.Value
+	for _, name := range names {
+		held := holding(after, p, name)
+		if !held.Known {
 			return nil, false
 		}
-		m.ended = m.before.Known && m.before.Value > 0 && m.after.Value == 0
-		sum += m.after.Value
+		m := member{name: name, after: held.Value}
+		m.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return holding(h, p, name) })
+		m.shrunk = m.known && m.last > 0 && m.after == 0 // it has ended
+		left -= held.Value
 		all = append(all, m)
 	}
-	rest := member{after: signals.Of(max(after.Total.Value-sum, 0)), before: e.rest(e.Last, p), first: e.rest(e.First, p)}
+	rest := member{after: max(left, 0)}
+	rest.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return restOf(h, p, names) })
 	return append(all, rest), true
+}
+
+// read reads the holdings of a member before the kill.
+func (m *member) read(e *Evidence, of func(*signals.Holdings) signals.Measured[signals.Bytes]) {
+	n, at := 0, time.Time{}
+	m.steady = true
+	for i := range e.Before {
+		h := &e.Before[i]
+		held := of(h)
+		if i == 0 {
+			m.first = held
+		}
+		if !held.Known {
+			continue
+		}
+		if n == 0 {
+			m.least, m.most = held.Value, held.Value
+		} else {
+			m.rises = max(m.rises, float64(held.Value-m.last)/h.At.Sub(at).Seconds())
+			m.steady = m.steady && held.Value >= m.last-e.doubt()
+		}
+		m.least, m.most = min(m.least, held.Value), max(m.most, held.Value)
+		m.last, at = held.Value, h.At
+		n++
+	}
+	m.known = n >= minReadings
 }
 
 // limitOr returns the cgroup at its limit, or another one for the machine.
@@ -58,17 +99,14 @@ func (e *Evidence) names(p *Place) (names []string) {
 			names = append(names, name)
 		}
 	}
-	for _, h := range []*signals.Holdings{e.After, e.Last, e.First} {
-		if h == nil {
-			continue
-		}
+	list := func(h *signals.Holdings) {
 		if p.Level == PodLevel {
 			if pod := h.Pod(p.UID); pod != nil {
 				for i := range pod.Containers {
 					add(pod.Containers[i].Name)
 				}
 			}
-			continue
+			return
 		}
 		for i := range h.Pods {
 			if cgroup.Within(p.limitOr("/"), h.Pods[i].Path) {
@@ -76,89 +114,100 @@ func (e *Evidence) names(p *Place) (names []string) {
 			}
 		}
 	}
+	list(e.After)
+	for i := range e.Before {
+		list(&e.Before[i])
+	}
 	return names
 }
 
 // holding returns what a member held in a reading. A member that a complete reading does not list held
 // nothing.
 func holding(h *signals.Holdings, p *Place, name string) signals.Measured[signals.Bytes] {
-	var unknown signals.Measured[signals.Bytes]
+	uid := name
+	if p.Level == PodLevel {
+		uid = p.UID
+	}
+	pod := h.Pod(uid)
 	switch {
-	case h == nil:
-		return unknown
+	case pod == nil:
+		return signals.Measured[signals.Bytes]{Known: h.Complete}
 	case p.Level != PodLevel:
-		if pod := h.Pod(name); pod != nil {
-			return pod.Held
-		}
-	default:
-		pod := h.Pod(p.UID)
-		if pod == nil {
-			break
-		}
-		for i := range pod.Containers {
-			if pod.Containers[i].Name == name {
-				return pod.Containers[i].Held
-			}
-		}
-		if pod.Containers == nil {
-			return unknown
-		}
-		return signals.Of(signals.Bytes(0))
-	}
-	if h.Complete {
-		return signals.Of(signals.Bytes(0))
-	}
-	return unknown
-}
-
-// rest returns what was held below the limit outside of its members in an earlier reading.
-func (e *Evidence) rest(h *signals.Holdings, p *Place) signals.Measured[signals.Bytes] {
-	if h == nil || !h.Complete || !h.Total.Known || h.Within != p.limitOr("/") {
+		return pod.Held
+	case pod.Containers == nil:
 		return signals.Measured[signals.Bytes]{}
 	}
-	left := h.Total.Value
-	for _, name := range e.names(p) {
-		held := holding(h, p, name)
-		if !held.Known {
-			return signals.Measured[signals.Bytes]{}
+	for i := range pod.Containers {
+		if pod.Containers[i].Name == name {
+			return pod.Containers[i].Held
 		}
-		left -= held.Value
 	}
-	return signals.Of(max(left, 0))
+	return signals.Of(signals.Bytes(0))
 }
 
-// bound sets the bounds of all members. capacity is all memory below the limit.
-//
-// The lower bounds need no knowledge about the time between the kill and the reading after it, which
-// may be long on a busy node, and in which freed memory is allocated again:
-//
-//   - The victim held at least the anonymous memory of its killed processes. Unless other kills freed
-//     memory too, it held at least as much as afterwards: it can have allocated no more than it freed.
-//   - Any member held at least the lesser of two readings, before and after the kill.
-//
-// Upper bounds follow: what all other lower bounds leave. A member that is no victim also held no
-// more than the greater of both readings.
-func bound(all []member, capacity signals.Bytes, alone bool) {
-	var sum signals.Bytes
-	for i := range all {
-		m := &all[i]
-		if m.before.Known {
-			m.lower = min(m.before.Value, m.after.Value)
-		}
-		if m.victim {
-			m.lower = max(m.lower, m.own)
-		}
-		if m.victim && alone {
-			m.lower = max(m.lower, m.after.Value)
-		}
-		sum += m.lower
+// restOf returns what was held below the limit outside of its members.
+func restOf(h *signals.Holdings, p *Place, names []string) signals.Measured[signals.Bytes] {
+	left := h.Total
+	left.Known = left.Known && h.Complete && h.Within == p.limitOr("/")
+	for _, name := range names {
+		held := holding(h, p, name)
+		left.Value, left.Known = left.Value-held.Value, left.Known && held.Known
 	}
-	for i := range all {
-		m := &all[i]
-		m.upper = max(capacity-(sum-m.lower), m.lower)
-		if !m.victim && !m.ended {
-			m.upper = min(m.upper, max(m.after.Value, m.before.Value)+m.others)
+	left.Value = max(left.Value, 0)
+	return left
+}
+
+// bounds bound what members held at a kill.
+type bounds struct {
+	all   []member
+	total signals.Bytes // held below the limit at the kill; an upper bound unless exact
+	exact bool
+	// unread is the time from the last reading before the kill to the one after it.
+	unread time.Duration
+}
+
+// set sets the bounds of all members:
+//
+//   - The victim held at least the anonymous memory of its killed processes.
+//   - Any other member with enough readings held no less than the least of them, or than the last one if
+//     it never fell, and no less than after the kill.
+//   - Such a member held no more than the greatest of its readings, and what it can have grown since the
+//     last one, unless it was killed too or has ended.
+//   - No member held more than what the lower bounds of all others leave of the total.
+//   - If the total is exact, the victim held at least what the upper bounds of all others leave of it.
+//     This covers processes that end with the killed one, without a line of the kernel.
+//
+// Memory that was freed by the kill and is allocated again before it is read can move no bound of the
+// victim, and raises only the upper bounds of others.
+func (b *bounds) set() {
+	var lowest signals.Bytes
+	for i := range b.all {
+		m := &b.all[i]
+		m.lower = m.own
+		if m.known && !m.victim {
+			if m.lower = min(m.least, m.after); m.steady {
+				m.lower = min(m.last, m.after)
+			}
 		}
+		lowest += m.lower
+	}
+	var victim *member
+	var highest signals.Bytes // of all but the victim
+	for i := range b.all {
+		m := &b.all[i]
+		m.upper = max(b.total-(lowest-m.lower), m.lower)
+		if m.victim {
+			victim = m
+			continue
+		}
+		if m.known && !m.shrunk {
+			grown := signals.Bytes(m.rises * b.unread.Seconds())
+			m.upper = min(m.upper, max(m.most, m.after)+grown)
+		}
+		highest += m.upper
+	}
+	if b.exact && victim != nil {
+		victim.lower = min(max(victim.lower, b.total-highest), victim.upper)
 	}
 }
 
@@ -169,20 +218,20 @@ func (e *Evidence) charge(all []member, p *Place) bool {
 	if victim == nil {
 		return false
 	}
-	victim.victim, victim.ended, victim.own = true, false, e.Freed
+	victim.victim, victim.own = true, e.Freed
 	for i := range e.Others {
 		o := &e.Others[i]
-		if o.Place.Cgroup == "" {
+		if o.Cgroup == "" {
 			return false
 		}
-		if p.Limit != "" && !cgroup.Within(p.Limit, o.Place.Cgroup) {
+		if p.Limit != "" && !cgroup.Within(p.Limit, o.Cgroup) {
 			continue
 		}
-		m := memberOf(all, p.Level, &o.Place)
+		m := memberOf(all, p.Level, o)
 		if m == nil {
 			return false
 		}
-		m.others += o.Freed
+		m.shrunk = true
 	}
 	return true
 }

@@ -9,21 +9,18 @@ import (
 // Evidence is the memory around a kill.
 type Evidence struct {
 	At time.Time // the time at which the line about the kill was read
-	// First and Last are the first and the last reading before the kill, nil without one. After is a
-	// reading after it, for the limit that was met; nil without one.
-	First, Last, After *signals.Holdings
-	// Capacity is the memory of the machine.
+	// Before are readings before the kill, oldest first. After is one after it, for the limit that was
+	// met; nil without one.
+	Before []signals.Holdings
+	After  *signals.Holdings
+	// Capacity is the memory of the machine, and PageSize the size of its pages.
 	Capacity signals.Measured[signals.Bytes]
-	// Freed is the anonymous memory of all processes that this kill ended. Others are further kills
-	// until the reading After.
-	Freed  signals.Bytes
-	Others []Loss
-}
-
-// Loss is the memory that another kill may have freed.
-type Loss struct {
-	Place Place
+	PageSize signals.Bytes
+	// Freed is the anonymous memory of all processes that this kill ended in the container of its place.
 	Freed signals.Bytes
+	// Others are the places of further processes that were killed shortly before, or until the reading
+	// After. A place without a cgroup may be anywhere.
+	Others []Place
 }
 
 // Party is a holder or a grower. The zero Party is unknown.
@@ -47,7 +44,10 @@ type Report struct {
 // Bounds of a clear answer.
 const (
 	// maxDelay is the maximum time between a kill and the reading after it.
-	maxDelay = time.Second
+	maxDelay = 100 * time.Millisecond
+	// maxUnread is the maximum time between two readings, and between the last one and the kill. What
+	// falls and rises again in a longer time looks steady.
+	maxUnread = 2 * time.Second
 	// minWindow is the minimum time over which growth is measured.
 	minWindow = 500 * time.Millisecond
 	// minDoubt is the minimum amount by which a reading may be wrong.
@@ -57,8 +57,11 @@ const (
 )
 
 // Explain explains a kill at its place. An answer is clear if the lower bound of one member exceeds the
-// upper bounds of all others by a quarter, doubts of the readings included. A grower must also have
+// upper bounds of all others by an eighth, doubts of the readings included. A grower must also have
 // more than half of all growth. Below the limit of one container there is only one member.
+//
+// One case is beyond the readings: a member that grew fast until the kill, and freed much of it by itself
+// in the milliseconds between the kill and the reading after it.
 func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	r := Report{Kill: *k, Place: *p}
 	switch p.Level {
@@ -70,28 +73,65 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 		r.Holder.Bytes = k.Used.Value
 		return r
 	}
-	capacity := k.Used
-	if k.LimitCgroup == "" {
-		capacity = e.Capacity
-	}
+	dense := *e
+	dense.Before = e.dense()
+	e = &dense
+	total, exact := e.total(k)
 	all, ok := e.members(p)
-	if !ok || !capacity.Known || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
+	if !ok || !total.Known || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
 		return r
 	}
-	bound(all, capacity.Value, len(e.Others) == 0)
-	doubt := max(e.After.Doubt, minDoubt)
-	if m := clearest(all, doubt, (*member).low, (*member).high); m != nil {
+	b := bounds{all: all, total: total.Value, exact: exact}
+	if n := len(e.Before); n > 0 {
+		b.unread = e.After.At.Sub(e.Before[n-1].At)
+	}
+	b.set()
+	if m := clearest(all, e.doubt(), (*member).low, (*member).high); m != nil {
 		r.Holder = n.party(p, m, m.lower)
 	}
-	if e.First == nil || e.At.Sub(e.First.At) < minWindow {
+	if len(e.Before) < minReadings || e.At.Sub(e.Before[0].At) < minWindow {
 		return r
 	}
-	if m := clearest(all, doubt, (*member).minGrowth, (*member).maxGrowth); m != nil && m.minGrowth() >= minGrowth && growsMost(all, m) {
+	if m := clearest(all, e.doubt(), (*member).minGrowth, (*member).maxGrowth); m != nil && m.minGrowth() >= minGrowth && growsMost(all, m) {
 		if r.Grower = n.party(p, m, m.minGrowth()); r.Grower.Known {
-			r.Window = e.At.Sub(e.First.At)
+			r.Window = e.At.Sub(e.Before[0].At)
 		}
 	}
 	return r
+}
+
+// dense returns the last readings with at most maxUnread between them, and between the last one and the
+// kill.
+func (e *Evidence) dense() []signals.Holdings {
+	from, next := len(e.Before), e.At
+	for from > 0 && next.Sub(e.Before[from-1].At) <= maxUnread {
+		from--
+		next = e.Before[from].At
+	}
+	return e.Before[from:]
+}
+
+// doubt returns the amount by which a reading may be wrong.
+func (e *Evidence) doubt() signals.Bytes {
+	doubt := minDoubt
+	if e.After != nil {
+		doubt = max(doubt, e.After.Doubt)
+	}
+	return doubt
+}
+
+// total returns the memory that was held below the limit at the kill. If exact is false, it is all memory
+// below the limit, page cache included.
+func (e *Evidence) total(k *Kill) (total signals.Measured[signals.Bytes], exact bool) {
+	switch free := signals.Bytes(k.FreePages) * e.PageSize; {
+	case k.LimitCgroup != "" && k.Held.Known:
+		return k.Held, true
+	case k.LimitCgroup != "":
+		return k.Used, false
+	case k.PagesKnown && e.Capacity.Known && e.PageSize > 0 && free <= e.Capacity.Value:
+		return signals.Of(e.Capacity.Value - free), true
+	}
+	return e.Capacity, false
 }
 
 func (m *member) low() signals.Bytes  { return m.lower }
@@ -118,7 +158,7 @@ func clearest(all []member, doubt signals.Bytes, low, high func(*member) signals
 		}
 	}
 	for i := range all {
-		if m := &all[i]; m != best && (low(best)-doubt)/5 < (high(m)+doubt)/4 {
+		if m := &all[i]; m != best && (low(best)-doubt)/9 < (high(m)+doubt)/8 {
 			return nil
 		}
 	}

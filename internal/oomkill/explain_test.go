@@ -47,88 +47,133 @@ func incomplete(h *signals.Holdings) *signals.Holdings {
 	return h
 }
 
-func explain(limit, task string, used, freed int, e oomkill.Evidence) oomkill.Report {
+// ramp returns a reading for each of the last eight seconds, from the amounts of first to those of last:
+// the total, and what the pods or the containers held.
+func ramp(within string, first, last []int) (all []signals.Holdings) {
+	const seconds = 8
+	for i := range seconds {
+		now := make([]int, len(first))
+		for j := range first {
+			now[j] = first[j] + (last[j]-first[j])*i/(seconds-1)
+		}
+		all = append(all, *holdings(noon.Add(time.Duration(i-seconds)*time.Second), within, now[0], now[1:]...))
+	}
+	return all
+}
+
+// partly makes readings such as those of the loop: they may lack pods, and have no total.
+func partly(all []signals.Holdings) []signals.Holdings {
+	for i := range all {
+		incomplete(&all[i])
+	}
+	return all
+}
+
+// changed changes one reading.
+func changed(all []signals.Holdings, i int, change func(*signals.Holdings)) []signals.Holdings {
+	change(&all[i])
+	return all
+}
+
+func explain(limit, task string, held, freed int, e oomkill.Evidence) oomkill.Report {
 	n := oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: three}
 	k := oomkill.Kill{TaskCgroup: task, LimitCgroup: limit, Process: oomkill.Process{PID: 1, Name: "p", Anon: signals.Bytes(freed) * mib}}
 	if limit != "" {
-		k.Used, k.Limit = amount(used), amount(used)
+		k.Used, k.Limit, k.Held = amount(held), amount(held), amount(held)
+	} else {
+		k.PagesKnown = true
 	}
-	e.At, e.Capacity, e.Freed = noon, amount(used), k.Process.Anon
+	e.At, e.Capacity, e.PageSize, e.Freed = noon, amount(held), 4096, k.Process.Anon
 	p, _ := n.Locate(&k)
 	return oomkill.Explain(&n, &k, &p, &e)
 }
 
 func TestExplain_NamesHolderAndGrower(t *testing.T) {
 	const kubepods, pod = "/kubepods", "/kubepods/poda"
-	before := func(seconds float64) time.Time { return noon.Add(-time.Duration(seconds * float64(time.Second))) }
-	after := noon.Add(2 * time.Millisecond)
+	after := func(within string, total int, held ...int) *signals.Holdings {
+		return holdings(noon.Add(2*time.Millisecond), within, total, held...)
+	}
 	in := func(uid string) string { return kubepods + "/pod" + uid + "/" + uid + "1" }
-	first, last := before(10), before(1)
+	type of = []int
 	for name, c := range map[string]struct {
 		limit, task string
-		used, freed int
-		evidence    oomkill.Evidence
+		held, freed int
+		before      []signals.Holdings
+		after       *signals.Holdings
+		others      []oomkill.Place
 		want        string
 	}{
-		"limit of a container": {pod + "/a1", pod + "/a1", 64, 60, oomkill.Evidence{}, "container: shop/cart/app, shop/cart/app"},
-		"victim holds most, without a reading before": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100)}, "pods: shop/db, unknown"},
-		"victim holds and grew most": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{First: holdings(first, kubepods, 500, 200, 100, 200), Last: holdings(last, kubepods, 900, 200, 500, 200), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, shop/db"},
-		"another pod holds and grew most": {kubepods, in("b"), 1000, 100,
-			oomkill.Evidence{First: holdings(first, kubepods, 500, 100, 100, 300), Last: holdings(last, kubepods, 950, 100, 100, 750), After: holdings(after, kubepods, 960, 100, 0, 800)}, "pods: other/batch, other/batch"},
-		"one holds most, another one grew most": {kubepods, in("a"), 1000, 600,
-			oomkill.Evidence{First: holdings(first, kubepods, 620, 580, 10, 30), Last: holdings(last, kubepods, 960, 600, 10, 350), After: holdings(after, kubepods, 400, 10, 10, 380)}, "pods: shop/cart, other/batch"},
-		"another pod holds most, without a reading before": {kubepods, in("b"), 1000, 100,
-			oomkill.Evidence{After: holdings(after, kubepods, 900, 100, 0, 800)}, "pods: unknown, unknown"},
-		"two hold nearly the same": {kubepods, in("b"), 1000, 480,
-			oomkill.Evidence{First: holdings(first, kubepods, 900, 480, 400, 0), Last: holdings(last, kubepods, 960, 480, 470, 0), After: holdings(after, kubepods, 480, 480, 0, 0)}, "pods: unknown, shop/db"},
+		"limit of a container": {pod + "/a1", pod + "/a1", 64, 60, nil, nil, nil, "container: shop/cart/app, shop/cart/app"},
+		"victim held more than half, without readings before": {kubepods, in("b"), 1000, 600,
+			nil, after(kubepods, 300, 100, 100, 100), nil, "pods: shop/db, unknown"},
+		"victim held most, without readings before": {kubepods, in("b"), 1000, 500,
+			nil, after(kubepods, 300, 100, 100, 100), nil, "pods: unknown, unknown"},
+		"victim held and grew most": {kubepods, in("b"), 1000, 550,
+			ramp(kubepods, of{500, 200, 100, 200}, of{900, 200, 500, 200}), after(kubepods, 400, 200, 0, 200), nil, "pods: shop/db, shop/db"},
+		"another pod held and grew most": {kubepods, in("b"), 1000, 100,
+			ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750}), after(kubepods, 960, 100, 0, 800), nil, "pods: other/batch, other/batch"},
+		"one held most, another one grew most": {kubepods, in("a"), 1000, 600,
+			ramp(kubepods, of{620, 580, 10, 30}, of{960, 600, 10, 350}), after(kubepods, 400, 10, 10, 380), nil, "pods: shop/cart, other/batch"},
+		"another pod held most, without readings before": {kubepods, in("b"), 1000, 100,
+			nil, after(kubepods, 900, 100, 0, 800), nil, "pods: unknown, unknown"},
+		"too few readings": {kubepods, in("b"), 1000, 100,
+			ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750})[5:], after(kubepods, 960, 100, 0, 800), nil, "pods: unknown, unknown"},
+		"readings that end too early": {kubepods, in("b"), 1000, 100,
+			ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750})[:6], after(kubepods, 960, 100, 0, 800), nil, "pods: unknown, unknown"},
+		"readings with a gap": {kubepods, in("b"), 1000, 100,
+			append(ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750})[:3:3], ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750})[6:]...), after(kubepods, 960, 100, 0, 800), nil, "pods: unknown, unknown"},
+		"two held nearly the same": {kubepods, in("b"), 1000, 480,
+			ramp(kubepods, of{900, 480, 400, 0}, of{960, 480, 470, 0}), after(kubepods, 480, 480, 0, 0), nil, "pods: unknown, shop/db"},
 		"two grew the same": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{First: holdings(first, kubepods, 400, 100, 300, 0), Last: holdings(last, kubepods, 980, 390, 590, 0), After: holdings(after, kubepods, 400, 400, 0, 0)}, "pods: shop/db, unknown"},
+			ramp(kubepods, of{400, 100, 300, 0}, of{980, 390, 590, 0}), after(kubepods, 400, 400, 0, 0), nil, "pods: shop/db, unknown"},
 		"three grew, none of them more than half": {kubepods, in("b"), 1000, 500,
-			oomkill.Evidence{First: holdings(first, kubepods, 300, 100, 200, 0), Last: holdings(last, kubepods, 950, 300, 490, 200), After: holdings(after, kubepods, 450, 310, 0, 200)}, "pods: shop/db, unknown"},
-		"most of the memory is not in pods": {kubepods, in("b"), 1000, 100,
-			oomkill.Evidence{First: holdings(first, kubepods, 900, 100, 100, 0), Last: holdings(last, kubepods, 990, 100, 100, 0), After: holdings(after, kubepods, 900, 100, 0, 0)}, "pods: unknown, unknown"},
-		"a reading that may be late": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(noon.Add(2*time.Second), kubepods, 300, 100, 100, 100)}, "pods: unknown, unknown"},
+			ramp(kubepods, of{300, 100, 200, 0}, of{950, 300, 490, 200}), after(kubepods, 450, 310, 0, 200), nil, "pods: shop/db, unknown"},
+		"most of the memory was not in pods": {kubepods, in("b"), 1000, 100,
+			ramp(kubepods, of{900, 100, 100, 0}, of{990, 100, 100, 0}), after(kubepods, 900, 100, 0, 0), nil, "pods: unknown, unknown"},
+		"a member fell before": {kubepods, in("b"), 1000, 100,
+			changed(ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750}), 5, func(h *signals.Holdings) { h.Pods[2].Held = amount(90) }), after(kubepods, 960, 100, 0, 800), nil, "pods: unknown, unknown"},
+		"an unreadable member": {kubepods, in("b"), 1000, 600,
+			nil, &changed([]signals.Holdings{*after(kubepods, 300, 100, 100, 100)}, 0, func(h *signals.Holdings) { h.Pods[2].Held.Known = false })[0], nil, "pods: unknown, unknown"},
+		"a late reading": {kubepods, in("b"), 1000, 600,
+			nil, holdings(noon.Add(2*time.Second), kubepods, 300, 100, 100, 100), nil, "pods: unknown, unknown"},
 		"a reading before the kill": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(noon.Add(-time.Millisecond), kubepods, 300, 100, 100, 100)}, "pods: unknown, unknown"},
+			nil, holdings(noon.Add(-time.Millisecond), kubepods, 300, 100, 100, 100), nil, "pods: unknown, unknown"},
 		"a reading of another cgroup": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(after, "/", 300, 100, 100, 100)}, "pods: unknown, unknown"},
+			nil, after("/", 300, 100, 100, 100), nil, "pods: unknown, unknown"},
 		"an incomplete reading after the kill": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: incomplete(holdings(after, kubepods, 300, 100, 100, 100))}, "pods: unknown, unknown"},
+			nil, incomplete(after(kubepods, 300, 100, 100, 100)), nil, "pods: unknown, unknown"},
 		"incomplete readings before": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{First: incomplete(holdings(first, kubepods, 0, 200, 100, -1)), Last: incomplete(holdings(last, kubepods, 0, 200, 500, -1)), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, shop/db"},
-		"a pod that a reading lacks may have grown": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{First: incomplete(holdings(first, kubepods, 0, 0, 100, -1)), Last: incomplete(holdings(last, kubepods, 0, 0, 500, -1)), After: holdings(after, kubepods, 400, 0, 0, 399)}, "pods: shop/db, unknown"},
+			partly(ramp(kubepods, of{0, 200, 100, 200}, of{0, 200, 500, 200})), after(kubepods, 400, 200, 0, 200), nil, "pods: shop/db, shop/db"},
+		"a pod that the readings lack may have grown": {kubepods, in("b"), 1000, 600,
+			partly(ramp(kubepods, of{0, 0, 100, -1}, of{0, 0, 500, -1})), after(kubepods, 400, 0, 0, 399), nil, "pods: shop/db, unknown"},
 		"a pod ended meanwhile": {kubepods, in("b"), 1000, 300,
-			oomkill.Evidence{First: holdings(first, kubepods, 800, 100, 300, 400), Last: holdings(last, kubepods, 900, 100, 300, 500), After: holdings(after, kubepods, 100, 100, 0, -1)}, "pods: unknown, unknown"},
-		"a window that is too short": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{First: holdings(before(0.2), kubepods, 500, 200, 100, 200), Last: holdings(before(0.2), kubepods, 500, 200, 100, 200), After: holdings(after, kubepods, 400, 200, 0, 200)}, "pods: shop/db, unknown"},
+			ramp(kubepods, of{800, 100, 300, 400}, of{900, 100, 300, 500}), after(kubepods, 100, 100, 0, -1), nil, "pods: unknown, unknown"},
 		"another kill without a known place": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{}}}, "pods: unknown, unknown"},
-		"another kill freed as much": {kubepods, in("b"), 1000, 300,
-			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{Place: oomkill.Place{Cgroup: in("c"), UID: "c"}, Freed: 300 * mib}}}, "pods: unknown, unknown"},
-		"another kill freed less": {kubepods, in("b"), 1000, 600,
-			oomkill.Evidence{After: holdings(after, kubepods, 300, 100, 100, 100), Others: []oomkill.Loss{{Place: oomkill.Place{Cgroup: in("c"), UID: "c"}, Freed: 30 * mib}}}, "pods: shop/db, unknown"},
+			nil, after(kubepods, 300, 100, 100, 100), []oomkill.Place{{}}, "pods: unknown, unknown"},
+		"another kill in a pod that may have held more": {kubepods, in("b"), 1000, 450,
+			ramp(kubepods, of{900, 100, 400, 400}, of{900, 100, 400, 400}), after(kubepods, 200, 100, 0, 100), []oomkill.Place{{Cgroup: in("c"), UID: "c"}}, "pods: unknown, unknown"},
+		"another kill elsewhere": {kubepods, in("b"), 1000, 600,
+			nil, after(kubepods, 300, 100, 100, 100), []oomkill.Place{{Cgroup: "/system.slice/daemon"}}, "pods: shop/db, unknown"},
 		"memory of the node in a pod": {"", in("b"), 1000, 700,
-			oomkill.Evidence{After: holdings(after, "/", 250, 50, 0, 50)}, "node: shop/db, unknown"},
+			nil, after("/", 250, 50, 0, 50), nil, "node: shop/db, unknown"},
 		"memory of the node outside of pods": {"", in("b"), 1000, 50,
-			oomkill.Evidence{First: holdings(first, "/", 400, 50, 50, 50), Last: holdings(last, "/", 980, 50, 50, 50), After: holdings(after, "/", 930, 50, 0, 50)}, "node: outside of pods, outside of pods"},
+			ramp("/", of{400, 50, 50, 50}, of{980, 50, 50, 50}), after("/", 930, 50, 0, 50), nil, "node: outside of pods, outside of pods"},
 		"a process outside of pods": {"", "/system.slice/daemon", 1000, 700,
-			oomkill.Evidence{First: holdings(first, "/", 400, 50, 50, 50), Last: holdings(last, "/", 900, 50, 50, 50), After: holdings(after, "/", 250, 50, 50, 50)}, "node: outside of pods, outside of pods"},
+			ramp("/", of{400, 50, 50, 50}, of{900, 50, 50, 50}), after("/", 250, 50, 50, 50), nil, "node: outside of pods, outside of pods"},
 		"container of a pod": {pod, pod + "/a1", 512, 300,
-			oomkill.Evidence{First: holdings(first, pod, 150, 100, 50), Last: holdings(last, pod, 400, 350, 50), After: holdings(after, pod, 60, 10, 50)}, "pod: shop/cart/app, shop/cart/app"},
+			ramp(pod, of{150, 100, 50}, of{400, 350, 50}), after(pod, 60, 10, 50), nil, "pod: shop/cart/app, shop/cart/app"},
 		"files in memory of another container of the pod": {pod, pod + "/a1", 512, 60,
-			oomkill.Evidence{First: holdings(first, pod, 160, 60, 100), Last: holdings(last, pod, 480, 60, 420), After: holdings(after, pod, 440, 0, 440)}, "pod: shop/cart/cache, shop/cart/cache"},
+			ramp(pod, of{160, 60, 100}, of{480, 60, 420}), after(pod, 440, 0, 440), nil, "pod: shop/cart/cache, shop/cart/cache"},
 		"files in memory of a container that has ended": {pod, pod + "/a1", 512, 60,
-			oomkill.Evidence{First: holdings(first, pod, 480, 60, 0), Last: holdings(last, pod, 480, 60, 0), After: holdings(after, pod, 420, 0, 0)}, "pod: unknown, unknown"},
+			ramp(pod, of{480, 60, 0}, of{510, 90, 0}), after(pod, 420, 0, 0), nil, "pod: unknown, shop/cart/app"},
 		"a fork tree": {pod, pod + "/a1", 512, 10,
-			oomkill.Evidence{First: holdings(first, pod, 60, 10, 50), Last: holdings(last, pod, 490, 440, 50), After: holdings(after, pod, 505, 455, 50)}, "pod: shop/cart/app, shop/cart/app"},
-		"a process of a pod in no container": {pod, pod, 512, 300, oomkill.Evidence{After: holdings(after, pod, 60, 10, 50)}, "pod: unknown, unknown"},
-		"an unknown limit":                   {pod + "/a1/own", pod + "/a1/own", 512, 300, oomkill.Evidence{After: holdings(after, pod, 60, 10, 50)}, "unknown: unknown, unknown"},
+			ramp(pod, of{60, 10, 50}, of{490, 440, 50}), after(pod, 505, 455, 50), nil, "pod: shop/cart/app, shop/cart/app"},
+		"a fork tree that ends with its first process": {pod, pod + "/a1", 512, 10,
+			ramp(pod, of{60, 10, 50}, of{490, 440, 50}), after(pod, 50, 0, 50), nil, "pod: shop/cart/app, shop/cart/app"},
+		"a process of a pod in no container": {pod, pod, 512, 300, nil, after(pod, 60, 10, 50), nil, "pod: unknown, unknown"},
+		"an unknown limit":                   {pod + "/a1/own", pod + "/a1/own", 512, 300, nil, after(pod, 60, 10, 50), nil, "unknown: unknown, unknown"},
 	} {
-		r := explain(c.limit, c.task, c.used, c.freed, c.evidence)
+		r := explain(c.limit, c.task, c.held, c.freed, oomkill.Evidence{Before: c.before, After: c.after, Others: c.others})
 		if got := r.Place.Level.String() + ": " + r.Holder.Key() + ", " + r.Grower.Key(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -194,29 +239,29 @@ func TestReport_Sentences(t *testing.T) {
 	}
 }
 
-func TestHistory_KeepsFirstAndLastReading(t *testing.T) {
+func TestHistory_StoresReadingsOfLastSeconds(t *testing.T) {
 	var h oomkill.History
-	if first, last := h.Before(noon); first != nil || last != nil {
-		t.Error("readings from nowhere")
+	if got := h.Before(noon); len(got) != 0 {
+		t.Errorf("readings from nowhere: %v", got)
 	}
 	at := func(millis int) time.Time { return noon.Add(time.Duration(millis) * time.Millisecond) }
 	for millis := 0; millis <= 60_000; millis += 130 {
 		h.Note(holdings(at(millis), "/", 1, millis, 2, 3))
 		h.Note(holdings(at(millis-50), "/", 9, 9)) // older: ignored
-		first, last := h.Before(at(millis + 100))
-		newest, oldest := at(millis), at(max(millis+100-15_000, 0))
-		if !last.At.Equal(newest) || first.At.Before(oldest) || first.At.Sub(oldest) > 1200*time.Millisecond {
-			t.Fatalf("at %d ms: %s and %s, want %s and %s", millis, first.At, last.At, oldest, newest)
+		got := h.Before(at(millis + 100))
+		first, last := got[0], got[len(got)-1]
+		if !last.At.Equal(at(millis)) || first.At.Before(at(millis+100-15_000)) || first.At.After(at(max(millis-11_500, 0))) || millis > 5000 && len(got) < 9 {
+			t.Fatalf("at %d ms: %d readings, %s to %s", millis, len(got), first.At, last.At)
 		}
-		if got := int(last.Pods[0].Held.Value / mib); got != millis || len(last.Pods) != 3 {
+		if held := int(last.Pods[0].Held.Value / mib); held != millis || len(last.Pods) != 3 {
 			t.Fatalf("at %d ms: %+v", millis, last)
 		}
-		if _, last := h.Before(at(millis + 99)); last != nil && !last.At.Before(newest) {
+		if got := h.Before(at(millis + 99)); len(got) > 0 && !got[len(got)-1].At.Before(at(millis)) {
 			t.Fatalf("at %d ms: a reading that may be one after the kill", millis)
 		}
 	}
-	if first, last := h.Before(at(80_000)); first != nil || last != nil {
-		t.Errorf("old readings %v, %v", first.At, last.At)
+	if got := h.Before(at(80_000)); len(got) != 0 {
+		t.Errorf("old readings: %v", got)
 	}
 	reading := holdings(at(90_000), "/", 1, 1, 2, 3)
 	for i := range 100 {

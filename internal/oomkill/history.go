@@ -13,8 +13,8 @@ const (
 	// reading may be one after the kill.
 	margin = 100 * time.Millisecond
 	// spacing is the minimum time between stored readings, except for the last one.
-	spacing = time.Second
-	// maxReadings bounds the stored readings: all of MaxAge.
+	spacing = 500 * time.Millisecond
+	// maxReadings bounds the stored readings.
 	maxReadings = int(MaxAge/spacing) + 2
 )
 
@@ -58,16 +58,14 @@ func copyInto(stored, reading *signals.Holdings) {
 	stored.Pods = pods
 }
 
-// Before returns the first and the last reading before a kill that arrived at a time; nil if there is
-// none. They are valid until the next Note.
-func (h *History) Before(at time.Time) (first, last *signals.Holdings) {
-	for i := range h.readings {
-		if r := &h.readings[i]; at.Sub(r.At) >= margin && at.Sub(r.At) <= MaxAge {
-			if first == nil {
-				first = r
-			}
-			last = r
-		}
+// Before returns the readings before a kill that arrived at a time. They are valid until the next Note.
+func (h *History) Before(at time.Time) []signals.Holdings {
+	from, to := 0, len(h.readings)
+	for from < to && at.Sub(h.readings[from].At) > MaxAge {
+		from++
 	}
-	return first, last
+	for to > from && at.Sub(h.readings[to-1].At) < margin {
+		to--
+	}
+	return h.readings[from:to]
 }

@@ -63,6 +63,8 @@ type oom struct {
 	constraint string // empty: that of limit
 	used, max  int    // KiB
 	files      int    // bytes of files in memory
+	cache      int    // bytes of page cache
+	free       int    // pages of the machine
 	group      string // with memory.oom.group
 	members    []task // killed with it
 	head       string // replaces the beginning of the line about a killed process
@@ -100,27 +102,29 @@ func (k *kernel) dump(o oom) {
 	k.write(4, "-", " <TASK>")
 	if o.limit == "" {
 		k.print("Mem-Info:")
-		k.print("active_anon:12 inactive_anon:34 isolated_anon:0")
+		k.print(fmt.Sprintf("active_anon:12 inactive_anon:34 isolated_anon:0\n active_file:5 inactive_file:7 isolated_file:0\n unevictable:0 dirty:1 writeback:0\n mapped:3 shmem:2\n free:%d free_pcp:4 free_cma:0", o.free))
+		k.print("Node 0 active_anon:48kB inactive_anon:136kB active_file:20kB inactive_file:28kB")
 	} else {
 		k.print(fmt.Sprintf("memory: usage %dkB, limit %dkB, failcnt 96", o.used, o.max))
 		k.print("Memory cgroup stats for " + o.limit + ":")
-		k.statistics(o.files)
+		k.statistics(o.files, o.cache)
 	}
 	k.print("Tasks state (memory values in pages):")
 	k.print("[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes swapents oom_score_adj name")
 	k.print(fmt.Sprintf("[%7d] %5d %5d   306931      595      128      467         0    86016        0             0 %s", o.pid, o.uid, o.pid, o.name))
 }
 
-func (k *kernel) statistics(files int) {
+func (k *kernel) statistics(files, cache int) {
 	switch k.style {
 	case oldKernel:
-		k.print(fmt.Sprintf("anon 4096\nfile 8192\nkernel_stack 16384\nshmem %d\nfile_mapped 0\nfile_dirty 0", files))
+		k.print(fmt.Sprintf("anon 4096\nfile 8192\nkernel_stack 16384\nshmem %d\nfile_mapped 0\ninactive_file %d\nactive_file 4096\nfile_dirty 0", files, cache-4096))
 	case version2:
-		for _, line := range []string{"anon 4096", "file 8192", fmt.Sprintf("shmem %d", files), "file_mapped 0"} {
+		for _, line := range []string{"anon 4096", "file 8192", fmt.Sprintf("shmem %d", files), "file_mapped 0", fmt.Sprintf("inactive_file %d", cache), "active_file 0"} {
 			k.print(line)
 		}
 	default:
-		for _, line := range []string{"cache 0", "shmem 0", "hierarchical_memory_limit 67108864", "total_cache 4096", fmt.Sprintf("total_shmem %d", files), "total_swap 0"} {
+		for _, line := range []string{"cache 0", "shmem 0", "inactive_file 0", "active_file 0", "hierarchical_memory_limit 67108864", "total_cache 4096", fmt.Sprintf("total_shmem %d", files),
+			"total_inactive_file 0", fmt.Sprintf("total_active_file %d", cache), "total_swap 0"} {
 			k.print(line)
 		}
 	}

@@ -20,9 +20,13 @@ type Kill struct {
 	// Partial: only a part of it was, by a cpuset or a memory policy.
 	LimitCgroup string
 	Partial     bool
-	// Used and Limit are those of LimitCgroup at the kill. FilesInMemory is the part of Used in shared
-	// memory and in files in memory (tmpfs), which mostly outlive a process.
-	Used, Limit, FilesInMemory signals.Measured[signals.Bytes]
+	// Used and Limit are those of LimitCgroup at the kill. Held is the part of Used that is no page
+	// cache, and FilesInMemory that in shared memory and in files in memory (tmpfs). The latter mostly
+	// outlive a process.
+	Used, Limit, Held, FilesInMemory signals.Measured[signals.Bytes]
+	// FreePages is the number of pages of the machine that were free or page cache, if PagesKnown.
+	FreePages  uint64
+	PagesKnown bool
 	// Group reports whether the process was killed only because memory.oom.group is set for
 	// TaskCgroup, after another one of that cgroup. It may be that other one again.
 	Group bool
@@ -55,11 +59,13 @@ type Log struct {
 
 // dump is the information that precedes the line about the killed process.
 type dump struct {
-	scope                string // the line about the cgroups, complete or not
-	end                  uint64 // sequence number of its last record
-	used, limit          signals.Measured[signals.Bytes]
-	inStatistics         bool
-	filesInMemoryOfLimit signals.Measured[signals.Bytes]
+	scope        string // the line about the cgroups, complete or not
+	end          uint64 // sequence number of its last record
+	used, limit  signals.Measured[signals.Bytes]
+	inStatistics bool
+	statistics   statistics
+	freePages    uint64
+	pagesKnown   bool
 }
 
 // The kernel writes the line about the cgroups at most scopeBurst times in 5 s. A second more allows for
@@ -124,10 +130,10 @@ func (l *Log) note(r *Record) {
 		l.dump.inStatistics = true
 	case strings.HasPrefix(r.Text, statEnd):
 		l.dump.inStatistics = false
+	case strings.HasPrefix(r.Text, pagesHead):
+		l.dump.freePages, l.dump.pagesKnown = parsePages(r.Text)
 	case l.dump.inStatistics:
-		if found := parseShared(r.Text); found.Known {
-			l.dump.filesInMemoryOfLimit = found
-		}
+		l.dump.statistics.add(r.Text)
 	}
 }
 
@@ -149,8 +155,10 @@ func (l *Log) complete(line *killedLine, readable bool, at time.Duration) Kill {
 	case d.scope != "" && ok:
 		k.TaskCgroup, k.LimitCgroup = s.task, s.limit
 		k.Partial = s.limit == "" && s.constraint != machineConstraint
-		if s.limit != "" {
-			k.Used, k.Limit, k.FilesInMemory = d.used, d.limit, d.filesInMemoryOfLimit
+		if s.limit == "" {
+			k.FreePages, k.PagesKnown = d.freePages, d.pagesKnown
+		} else {
+			k.Used, k.Limit, k.Held, k.FilesInMemory = d.used, d.limit, d.statistics.held(d.used), d.statistics.shared
 		}
 	case d.scope != "":
 		k.Cause = notReadable

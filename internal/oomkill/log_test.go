@@ -19,7 +19,7 @@ const (
 	mib        = 1 << 20
 )
 
-var leak = oom{task: task{17448, 1000, "java", 64000, 1916, 12}, cgroup: containerA, limit: containerA, used: 65536, max: 65536, files: 2 * mib}
+var leak = oom{task: task{17448, 1000, "java", 64000, 1916, 12}, cgroup: containerA, limit: containerA, used: 65536, max: 65536, files: 2 * mib, cache: mib}
 
 // summary returns a kill in a short form.
 func summary(k oomkill.Kill) string {
@@ -44,11 +44,20 @@ func TestLog_ReadsKill(t *testing.T) {
 		want := []oomkill.Kill{{
 			At: got[0].At, Process: oomkill.Process{PID: 17448, Name: "java", Anon: 64000 * kib, Shared: 12 * kib},
 			TaskCgroup: containerA, LimitCgroup: containerA,
-			Used: signals.Of(signals.Bytes(64 * mib)), Limit: signals.Of(signals.Bytes(64 * mib)), FilesInMemory: signals.Of(signals.Bytes(2 * mib)),
+			Used: signals.Of(signals.Bytes(64 * mib)), Limit: signals.Of(signals.Bytes(64 * mib)), Held: signals.Of(signals.Bytes(63 * mib)), FilesInMemory: signals.Of(signals.Bytes(2 * mib)),
 		}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("style %d (-want +got):\n%s", s, diff)
 		}
+	}
+}
+
+func TestLog_ReadsPagesOfMachine(t *testing.T) {
+	k := kernel{style: version2, at: time.Hour}
+	o := oom{task: task{pid: 7, name: "db"}, cgroup: containerA, free: 30}
+	k.kill(o)
+	if got := read(t, &oomkill.Log{}, k.records)[0]; !got.PagesKnown || got.FreePages != 42 || got.Used.Known || got.Held.Known {
+		t.Errorf("%+v", got)
 	}
 }
 

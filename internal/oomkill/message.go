@@ -13,6 +13,7 @@ const (
 	dumpMark   = " invoked oom-killer: gfp_mask="
 	usageHead  = "memory: usage "
 	statHead   = "Memory cgroup stats for /"
+	pagesHead  = "active_anon:"
 	statEnd    = "Tasks state (memory values in pages)"
 	groupHead  = "Tasks in /"
 	groupTail  = " are going to be killed due to memory.oom.group set"
@@ -118,21 +119,62 @@ func parseUsage(text string) (used, limit signals.Measured[signals.Bytes]) {
 	return used, limit
 }
 
-// parseShared finds the shared memory and files in memory in the statistics of a cgroup. Kernels
-// before 6.4 write all of them in one record. Version 1 has the total with cgroups below it under
-// another key, which comes later.
-func parseShared(text string) (found signals.Measured[signals.Bytes]) {
+// statistics are amounts of a cgroup and all below it, in bytes.
+type statistics struct {
+	shared                   signals.Measured[signals.Bytes] // shared memory and files in memory
+	activeFile, inactiveFile signals.Measured[signals.Bytes] // page cache of files on disk
+}
+
+// add adds the amounts of a record. Kernels before 6.4 write all of them in one record. Version 1 has
+// those with cgroups below it under other keys, which come later.
+func (s *statistics) add(text string) {
 	for line := range strings.SplitSeq(text, `\x0a`) {
 		key, value, _ := strings.Cut(line, " ")
-		if key != "shmem" && key != "total_shmem" {
+		var into *signals.Measured[signals.Bytes]
+		switch strings.TrimPrefix(key, "total_") {
+		case "shmem":
+			into = &s.shared
+		case "active_file":
+			into = &s.activeFile
+		case "inactive_file":
+			into = &s.inactiveFile
+		default:
 			continue
 		}
 		if n, ok := decimal(value); ok && n < uint64(unlimited) {
-			found = signals.Of(signals.Bytes(n))
+			*into = signals.Of(signals.Bytes(n))
 		}
 	}
-	return found
 }
+
+// held returns the part of a usage that is no page cache.
+func (s *statistics) held(used signals.Measured[signals.Bytes]) signals.Measured[signals.Bytes] {
+	cache := s.activeFile.Value + s.inactiveFile.Value
+	if !used.Known || !s.activeFile.Known || !s.inactiveFile.Known || cache > used.Value {
+		return signals.Measured[signals.Bytes]{}
+	}
+	return signals.Of(used.Value - cache)
+}
+
+// parsePages returns the number of the machine's pages that are free or page cache of files on disk.
+func parsePages(text string) (pages uint64, ok bool) {
+	found := 0
+	for field := range strings.FieldsSeq(strings.ReplaceAll(text, `\x0a`, " ")) {
+		key, value, _ := strings.Cut(field, ":")
+		if key != "active_file" && key != "inactive_file" && key != "free" {
+			continue
+		}
+		n, fine := decimal(value)
+		if !fine || n > maxPages {
+			return 0, false
+		}
+		pages, found = pages+n, found+1
+	}
+	return pages, found == 3
+}
+
+// maxPages exceeds the number of pages of any machine.
+const maxPages = 1 << 48
 
 // scope is the place of a kill.
 type scope struct {
