@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,9 @@ const (
 	maxRecent   = 256
 )
 
+// pageSize is the size of the pages in the kernel's log.
+var pageSize = signals.Bytes(os.Getpagesize())
+
 // An oomWatcher explains the kernel's OOM kills. It runs beside the loop, on a goroutine of its own.
 type oomWatcher struct {
 	node      func() oomkill.Node
@@ -40,7 +44,7 @@ type oomWatcher struct {
 
 	log      oomkill.Log
 	settling []settlingKill
-	recent   []recentLoss // of kills that are reported, or that concern other nodes
+	recent   []recentKill // reported ones, and those of other nodes
 	lastRead time.Time
 }
 
@@ -50,15 +54,15 @@ type settlingKill struct {
 	place oomkill.Place
 	at    time.Time
 	after *signals.Holdings
-	pids  []int          // of all its processes
-	freed signals.Bytes  // by them, in the container of the first one
-	rest  []oomkill.Loss // by them, elsewhere
+	pids  []int           // of all its processes
+	freed signals.Bytes   // by them, in the container of the first one
+	rest  []oomkill.Place // of those in other containers
 }
 
-// recentLoss is what an earlier kill may still free.
-type recentLoss struct {
-	oomkill.Loss
-	at time.Time
+// recentKill is an earlier kill, which may still free memory.
+type recentKill struct {
+	place oomkill.Place
+	at    time.Time
 }
 
 // recordSource is the kernel's log.
@@ -102,7 +106,7 @@ func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
 		w.seen.Add(1)
 	}
 	if !ours {
-		w.remember(oomkill.Loss{Place: oomkill.Place{Cgroup: k.TaskCgroup}, Freed: k.Process.Anon}, now)
+		w.remember(oomkill.Place{Cgroup: k.TaskCgroup}, now)
 		return
 	}
 	if k.Group && w.join(&k, &place) {
@@ -133,7 +137,7 @@ func (w *oomWatcher) join(k *oomkill.Kill, place *oomkill.Place) bool {
 	case s.place.ID == place.ID:
 		s.freed += k.Process.Anon
 	default:
-		s.rest = append(s.rest, oomkill.Loss{Place: *place, Freed: k.Process.Anon})
+		s.rest = append(s.rest, *place)
 	}
 	s.pids = append(s.pids, k.Process.PID)
 	return true
@@ -159,17 +163,17 @@ func (w *oomWatcher) conclude() {
 	node := w.node()
 	for i := range w.settling {
 		s := &w.settling[i]
-		e := oomkill.Evidence{At: s.at, After: s.after, Capacity: w.capacity, Freed: s.freed, Others: w.others(i)}
+		e := oomkill.Evidence{At: s.at, After: s.after, Capacity: w.capacity, PageSize: pageSize, Freed: s.freed, Others: w.others(i)}
 		var report oomkill.Report
 		w.history.use(func(h *oomkill.History) {
-			e.First, e.Last = h.Before(s.at)
+			e.Before = h.Before(s.at)
 			report = oomkill.Explain(&node, &s.Kill, &s.place, &e)
 		})
 		w.report(&report, max(len(s.pids), 1), s.at)
 	}
 	for i := range w.settling {
 		s := &w.settling[i]
-		w.remember(oomkill.Loss{Place: s.place, Freed: s.freed}, s.at)
+		w.remember(s.place, s.at)
 		if s.after != nil { // only now: for these kills it is no reading before them
 			w.history.use(func(h *oomkill.History) { h.Note(s.after) })
 		}
@@ -179,30 +183,29 @@ func (w *oomWatcher) conclude() {
 
 // others returns further kills: those until the reading after a kill, and those before it, the memory of
 // which may not have been free then.
-func (w *oomWatcher) others(of int) []oomkill.Loss {
+func (w *oomWatcher) others(of int) []oomkill.Place {
 	s := &w.settling[of]
 	found := slices.Clone(s.rest)
 	for i := range w.settling {
 		if i != of {
-			found = append(found, oomkill.Loss{Place: w.settling[i].place, Freed: w.settling[i].freed})
+			found = append(found, w.settling[i].place)
 		}
 	}
 	for _, r := range w.recent {
 		if s.at.Sub(r.at) < freeingTime {
-			found = append(found, r.Loss)
+			found = append(found, r.place)
 		}
 	}
 	return found
 }
 
-// remember stores what a kill may still free.
-func (w *oomWatcher) remember(l oomkill.Loss, now time.Time) {
-	w.recent = slices.DeleteFunc(w.recent, func(r recentLoss) bool { return now.Sub(r.at) >= freeingTime })
+// remember stores a kill that may still free memory.
+func (w *oomWatcher) remember(p oomkill.Place, now time.Time) {
+	w.recent = slices.DeleteFunc(w.recent, func(r recentKill) bool { return now.Sub(r.at) >= freeingTime })
 	if len(w.recent) >= maxRecent {
-		w.recent = w.recent[:0]
-		l.Place = oomkill.Place{} // stands for all of them
+		w.recent, p = w.recent[:0], oomkill.Place{} // an unknown place stands for all of them
 	}
-	w.recent = append(w.recent, recentLoss{l, now})
+	w.recent = append(w.recent, recentKill{p, now})
 }
 
 // heldHistory is the history of what pods held, shared by the loop and the watcher. Neither waits for it

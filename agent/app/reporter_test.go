@@ -36,6 +36,13 @@ func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { ret
 
 func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
 
+// scraped returns the metrics as they are served.
+func scraped(m *metrics.Metrics) string {
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return page.Body.String()
+}
+
 // A decision that differs from the kubelet's is counted once, when it is reported.
 func TestReporter_CountsSparedPods(t *testing.T) {
 	lines := decisionlog.NewLines(io.Discard)
@@ -49,10 +56,9 @@ func TestReporter_CountsSparedPods(t *testing.T) {
 	} {
 		r.Report(d)
 	}
-	page := httptest.NewRecorder()
-	r.metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	page := scraped(r.metrics)
 	for _, want := range []string{`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`, `plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`} {
-		if !strings.Contains(page.Body.String(), want+"\n") {
+		if !strings.Contains(page, want+"\n") {
 			t.Errorf("%s is not served", want)
 		}
 	}

@@ -1,0 +1,252 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/kmsg"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/oomkill"
+)
+
+// A logSource is a kernel's log: records, one after the other, and waits.
+type logSource struct {
+	script []any // a string is a record, a duration a wait, an error is returned
+	next   uint64
+}
+
+func (s *logSource) Next(deadline time.Time) ([]byte, error) {
+	for len(s.script) > 0 {
+		switch one := s.script[0].(type) {
+		case time.Duration:
+			if end := time.Now().Add(one); !deadline.IsZero() && deadline.Before(end) {
+				s.script[0] = end.Sub(deadline)
+				<-time.After(time.Until(deadline))
+				return nil, os.ErrDeadlineExceeded
+			}
+			<-time.After(one)
+		case error:
+			s.script = s.script[1:]
+			return nil, one
+		case string:
+			s.script = s.script[1:]
+			s.next++
+			return fmt.Appendf(nil, "6,%d,%d,-;%s\n", s.next, 1_000_000*s.next, one), nil
+		}
+		s.script = s.script[1:]
+	}
+	return nil, os.ErrClosed
+}
+
+const inKubepods = "/kubepods/pod"
+
+// oomLines are the kernel's lines about a kill at the limit of a cgroup.
+func oomLines(limit, task string, pid, anonKiB int) []any {
+	return []any{
+		"leak invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+		"memory: usage 65536kB, limit 65536kB, failcnt 96",
+		fmt.Sprintf("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%s,task_memcg=%s,task=leak,pid=%d,uid=0", limit, task, pid),
+		killedLine(pid, anonKiB),
+	}
+}
+
+func killedLine(pid, anonKiB int) string {
+	return fmt.Sprintf("Memory cgroup out of memory: Killed process %d (leak) total-vm:1350604kB, anon-rss:%dkB, file-rss:1916kB, shmem-rss:0kB, UID:0 pgtables:216kB oom_score_adj:0", pid, anonKiB)
+}
+
+var killedPods = []signals.Pod{
+	{UID: "a", Namespace: "shop", Name: "cart", FromAPI: true, Containers: []signals.Container{{Name: "app", ID: "a1"}}},
+	{UID: "b", Namespace: "shop", Name: "db", FromAPI: true, Containers: []signals.Container{{Name: "main", ID: "b1"}}},
+}
+
+// watched runs a watcher over a log, and returns the lines of the decision log and the metrics.
+func watched(t *testing.T, after map[string]signals.Bytes, script ...any) (lines []agent.OOMKill, w *oomWatcher, served string) {
+	t.Helper()
+	var out bytes.Buffer
+	log := decisionlog.NewLines(&out)
+	m := metrics.New(metrics.Settings{LinesDropped: log.Lost, OOMLimits: oomkill.LevelNames()})
+	reports := newOOMReports(log, m, func() bool { return true })
+	w = &oomWatcher{
+		node: func() oomkill.Node { return oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: killedPods} },
+		read: func(within string) signals.Holdings {
+			h := signals.Holdings{At: time.Now(), Complete: true, Within: within, Total: signals.Of(signals.Bytes(0))}
+			for uid, held := range after {
+				h.Pods = append(h.Pods, signals.PodHoldings{UID: uid, Path: inKubepods + uid, Held: signals.Of(held)})
+				h.Total.Value += held
+			}
+			return h
+		},
+		report: reports.report, history: &heldHistory{},
+	}
+	if err := w.watch(&logSource{script: script}); !errors.Is(err, os.ErrClosed) {
+		t.Fatal(err)
+	}
+	log.Close()
+	for line := range strings.Lines(out.String()) {
+		var one agent.OOMKill
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, one)
+	}
+	return lines, w, scraped(m)
+}
+
+// short returns a line in a short form.
+func short(l agent.OOMKill) string {
+	return fmt.Sprintf("%s %s %s/%s %s: %s, %s x%d", l.Decision, l.LimitOf, l.Pod, l.Container, l.Process, l.Holder, l.Grower, l.Kills)
+}
+
+func TestOOMWatcher_ReportsKills(t *testing.T) {
+	const a, b = inKubepods + "a/a1", inKubepods + "b/b1"
+	long := time.Minute
+	with := func(all ...any) (script []any) {
+		script = []any{"booted", long}
+		for _, one := range all {
+			if several, is := one.([]any); is {
+				script = append(script, several...)
+			} else {
+				script = append(script, one)
+			}
+		}
+		return script
+	}
+	for name, c := range map[string]struct {
+		script []any
+		want   []string
+		seen   uint64
+	}{
+		"container": {with(oomLines(a, a, 7, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1"}, 1},
+		"all pods":  {with(oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: shop/db, unknown x1"}, 1},
+		"memory.oom.group": {with(oomLines(a, a, 7, 60_000), "Tasks in "+a+" are going to be killed due to memory.oom.group set",
+			killedLine(7, 60_000), killedLine(8, 1000), time.Millisecond, killedLine(9, 1000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x3"}, 4},
+		"two kills at once": {with(oomLines(a, a, 7, 60_000), oomLines(b, b, 8, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1",
+			"oom-kill container shop/db/main leak: shop/db/main, shop/db/main x1"}, 2},
+		"after a loss":    {with(oomLines(a, a, 7, 60_000)[:3], kmsg.ErrLost, killedLine(7, 60_000)), []string{"oom-kill unknown unknown/ leak: unknown, unknown x1"}, 1},
+		"outside of pods": {with(oomLines("/system.slice/cron", "/system.slice/cron", 7, 60_000)), []string{"oom-kill unknown / leak: unknown, unknown x1"}, 0},
+		"of another node": {with(oomLines("/docker/1/kubepods/podx", "/docker/1/kubepods/podx/y", 7, 60_000)), nil, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lines, w, _ := watched(t, map[string]signals.Bytes{"a": 1 << 20, "b": 2 << 20}, c.script...)
+			var got []string
+			for _, l := range lines {
+				got = append(got, short(l))
+			}
+			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+			if w.seen.Load() != c.seen {
+				t.Errorf("%s: %d kills seen, want %d", name, w.seen.Load(), c.seen)
+			}
+		})
+	}
+}
+
+// TestOOMWatcher_ReportsPromptly checks that a kill is reported without a further record, and that a
+// storm of kills does not delay its first reports.
+func TestOOMWatcher_ReportsPromptly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const a = inKubepods + "a/a1"
+		script := oomLines(a, a, 7, 60_000)
+		for i := range 50 { // a kill every 10 ms
+			script = append(script, 10*time.Millisecond)
+			script = append(script, oomLines(a, a, 8+i, 60_000)...)
+		}
+		began := time.Now()
+		script = append(script, time.Hour)
+		lines, w, served := watched(t, nil, script...)
+		if len(lines) != 51 || !lines[0].Time.Equal(began) || len(w.settling) != 0 {
+			t.Errorf("%d lines", len(lines))
+		}
+		if want := `plimsoll_oom_kills_total{limit="container"} 51`; !strings.Contains(served, want+"\n") {
+			t.Errorf("%s is not served", want)
+		}
+		if want := `plimsoll_oom_kills_total{limit="node"} 0`; !strings.Contains(served, want+"\n") {
+			t.Errorf("%s is not served", want)
+		}
+	})
+}
+
+// TestOOMWatcher_UsesReadings checks that what the loop measured before a kill explains it.
+func TestOOMWatcher_UsesReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const a = inKubepods + "a/a1"
+		w := &oomWatcher{history: &heldHistory{}, node: func() oomkill.Node { return oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: killedPods} }}
+		held := func(a, b signals.Bytes) signals.Holdings {
+			return signals.Holdings{At: time.Now(), Complete: true, Within: "/kubepods", Total: signals.Of(a + b), Pods: []signals.PodHoldings{
+				{UID: "a", Path: inKubepods + "a", Held: signals.Of(a)}, {UID: "b", Path: inKubepods + "b", Held: signals.Of(b)}}}
+		}
+		for i := range 8 {
+			w.history.use(func(h *oomkill.History) { r := held(4<<20, signals.Bytes(8+5*i)<<20); h.Note(&r) })
+			<-time.After(time.Second)
+		}
+		w.read = func(string) signals.Holdings { return held(0, 60<<20) }
+		var got []string
+		w.report = func(r *oomkill.Report, kills int, _ time.Time) {
+			got = append(got, fmt.Sprintf("%s, %s %s x%d", r.Holder.Key(), r.Grower.Key(), r.Window, kills))
+		}
+		_ = w.watch(&logSource{script: oomLines("/kubepods", a, 7, 4000)})
+		if len(got) != 1 || got[0] != "shop/db, shop/db 8s x1" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestHeldHistory_NeverWaits(t *testing.T) {
+	var none *heldHistory
+	none.note(nil, nil, time.Now())
+	h := &heldHistory{}
+	h.use(func(*oomkill.History) { h.note(nil, nil, time.Now()) }) // the loop drops its reading
+}
+
+func TestLostKills_Missing(t *testing.T) {
+	var l lostKills
+	for i, c := range []struct{ counted, seen, want uint64 }{
+		{10, 5, 0},  // kills before the start
+		{10, 5, 0},  //
+		{12, 7, 0},  // both show two
+		{13, 7, 0},  // the line may follow
+		{13, 7, 1},  // it did not
+		{13, 7, 0},  // returned once
+		{13, 9, 0},  // kills of others
+		{20, 9, 0},  //
+		{20, 10, 4}, // 7 counted, 3 seen since 13
+		{3, 10, 0},  // another cgroup
+		{4, 10, 0},  //
+		{4, 10, 1},  //
+	} {
+		if got := l.missing(c.counted, c.seen); got != c.want {
+			t.Errorf("call %d: %d missing, want %d", i, got, c.want)
+		}
+	}
+}
+
+func TestOOMReports_ReportsLostKills(t *testing.T) {
+	var out bytes.Buffer
+	log := decisionlog.NewLines(&out)
+	m := metrics.New(metrics.Settings{LinesDropped: log.Lost})
+	r := newOOMReports(log, m, func() bool { return true })
+	r.setUnreadable(errors.New("no device"))
+	r.reportLost(3, time.Now())
+	log.Close()
+	var line agent.OOMKill
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	if short(line) != "oom-kill unknown unknown/ : unknown, unknown x3" || !strings.Contains(line.Reason, "no device") {
+		t.Errorf("%+v", line)
+	}
+	if want := `plimsoll_oom_kills_total{limit="unknown"} 3`; !strings.Contains(scraped(m), want+"\n") {
+		t.Errorf("%s is not served", want)
+	}
+}
