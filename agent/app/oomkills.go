@@ -55,7 +55,7 @@ type settlingKill struct {
 	at    time.Time
 	after *signals.Holdings
 	pids  []int           // of all its processes
-	freed signals.Bytes   // by them, in the container of the first one
+	freed signals.Bytes   // by the largest of them in the container of the first one
 	rest  []oomkill.Place // of those in other containers
 }
 
@@ -135,7 +135,7 @@ func (w *oomWatcher) join(k *oomkill.Kill, place *oomkill.Place) bool {
 	case slices.Contains(s.pids, k.Process.PID):
 		return true
 	case s.place.ID == place.ID:
-		s.freed += k.Process.Anon
+		s.freed = max(s.freed, k.Process.Anon)
 	default:
 		s.rest = append(s.rest, *place)
 	}

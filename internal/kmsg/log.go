@@ -72,24 +72,36 @@ func remedy(err error) string {
 }
 
 // Next returns the next record, valid until the next call. It waits until the deadline; zero means no
-// deadline. Returns [ErrLost] after a gap, [ErrTimeout] at the deadline, and another error if the log
-// can no longer be read, or was closed.
+// deadline. Returns [ErrLost] after a gap, [ErrTimeout] at the deadline, [os.ErrClosed] after Close, and
+// another error if the log can no longer be read.
 func (l *Log) Next(deadline time.Time) ([]byte, error) {
 	if err := l.pause(); err != nil {
 		return nil, err
 	}
-	if err := l.file.SetReadDeadline(deadline); err != nil {
-		return nil, err
+	err := l.file.SetReadDeadline(deadline)
+	n := 0
+	if err == nil {
+		n, err = l.file.Read(l.buf)
 	}
-	n, err := l.file.Read(l.buf)
 	switch {
 	case err == nil:
 		l.count++
 		return l.buf[:n], nil
+	case l.isClosed():
+		return nil, os.ErrClosed
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL): // EINVAL: longer than the buffer, and skipped
 		return nil, ErrLost
 	}
 	return nil, err
+}
+
+func (l *Log) isClosed() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // pause waits for the next second if the records of this one are used up.

@@ -33,7 +33,7 @@ func open() *metrics.Metrics {
 	configured.Add(signals.PIDAvailable)
 	return metrics.New(metrics.Settings{
 		Version: "v1", Revision: "abc", Configured: configured,
-		Limits: []string{"emptydirfs.limit"}, LinesDropped: func() int64 { return 3 },
+		Limits: []string{"emptydirfs.limit"}, OOMLimits: []string{"container", "unknown"}, LinesDropped: func() int64 { return 3 },
 	})
 }
 
@@ -66,6 +66,7 @@ func recordAll(m *metrics.Metrics) {
 	m.Freed(metrics.Eviction, -mebi)
 	m.ImagesCollected(metrics.Space, 2)
 	m.PendingStatuses(1)
+	m.OOMKilled("container", 2)
 	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()
@@ -117,6 +118,8 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_evictions{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_stats_age_seconds_bucket{eviction_signal="memory.available",le="0.025"} 1`,
 		`plimsoll_evictions_failed_total 1`,
+		`plimsoll_oom_kills_total{limit="container"} 2`,
+		`plimsoll_oom_kills_total{limit="unknown"} 0`,
 		`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`,
 		`plimsoll_pods_spared_total{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`,

@@ -22,7 +22,7 @@ import (
 // Events of pods have a limit of their own, so that pods cannot suppress those of the node.
 const (
 	maxQueuedEvents  = 1000
-	maxSeries        = 128              // events that are counted on when they recur
+	maxSeries        = 100              // events that are counted on when they recur
 	seriesWindow     = 10 * time.Minute // a recurrence later than that is a new event
 	eventBurst       = 25
 	eventsPerSecond  = 1.0 / 300

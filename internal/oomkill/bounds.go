@@ -15,7 +15,7 @@ type member struct {
 	name   string // the UID of the pod or the name of the container's cgroup; empty for the rest
 	first  signals.Measured[signals.Bytes]
 	after  signals.Bytes // 0 if it is gone
-	own    signals.Bytes // anonymous memory of its processes that this kill ended
+	own    signals.Bytes // anonymous memory of its largest process that this kill ended
 	victim bool
 	shrunk bool // it may have freed memory since the kill, without being the victim
 
@@ -168,7 +168,7 @@ type bounds struct {
 
 // set sets the bounds of all members:
 //
-//   - The victim held at least the anonymous memory of its killed processes.
+//   - The victim held at least the anonymous memory of its largest killed process.
 //   - Any other member with enough readings held no less than the least of them, or than the last one if
 //     it never fell, and no less than after the kill.
 //   - Such a member held no more than the greatest of its readings, and what it can have grown since the

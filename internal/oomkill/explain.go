@@ -16,7 +16,8 @@ type Evidence struct {
 	// Capacity is the memory of the machine, and PageSize the size of its pages.
 	Capacity signals.Measured[signals.Bytes]
 	PageSize signals.Bytes
-	// Freed is the anonymous memory of all processes that this kill ended in the container of its place.
+	// Freed is the anonymous memory of the largest process that this kill ended in the container of its
+	// place. Several processes may share memory, so it is no sum.
 	Freed signals.Bytes
 	// Others are the places of further processes that were killed shortly before, or until the reading
 	// After. A place without a cgroup may be anywhere.

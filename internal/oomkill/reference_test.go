@@ -383,7 +383,7 @@ func (w *world) explain(t *testing.T, a *answer, history *oomkill.History, at ti
 			continue
 		}
 		if other.Group && place.ID == p.ID && place.UID == p.UID {
-			e.Freed += other.Process.Anon
+			e.Freed = max(e.Freed, other.Process.Anon)
 		} else {
 			e.Others = append(e.Others, place)
 		}
