@@ -65,6 +65,21 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 			p.Prepare(pods)
 		}
 	})
+	b.Run("held", func(b *testing.B) { // after a kill by the kernel, beside the loop
+		r := NewHeldReader(h, cgroup.NewPodPlaces(h, box.Path()), "/proc")
+		for b.Loop() {
+			if got := r.Read(box.Path()); !got.Complete {
+				b.Fatal("incomplete")
+			}
+		}
+	})
+	b.Run("holdings", func(b *testing.B) { // for the history of what pods held
+		b.ReportAllocs()
+		held := p.Holdings(pods, nil)
+		for b.Loop() {
+			held = p.Holdings(pods, held)
+		}
+	})
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

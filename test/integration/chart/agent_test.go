@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,6 +144,27 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 		}
 		if expires := v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds; *expires != 3600 {
 			t.Errorf("%s: its token is valid for %d s", name, *expires)
+		}
+	}
+}
+
+// TestAgentPod_ReadsKernelLogOnRequest checks that the container is privileged only where it is to read
+// the kernel's log.
+func TestAgentPod_ReadsKernelLogOnRequest(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, wanted := range []bool{false, true} {
+		spec := find[*appsv1.DaemonSet](t, helm.made(t, fmt.Sprintf("agent.kernelLog=%t", wanted)), "DaemonSet/plimsoll-agent").Spec.Template.Spec
+		container := spec.Containers[0]
+		rights := container.SecurityContext
+		if privileged := rights.Privileged != nil && *rights.Privileged; privileged != wanted || (rights.AllowPrivilegeEscalation == nil) != wanted {
+			t.Errorf("kernelLog %t: %+v", wanted, rights)
+		}
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/dev/kmsg" && m.ReadOnly })
+		device := slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+			return v.HostPath != nil && v.HostPath.Path == "/dev/kmsg" && *v.HostPath.Type == corev1.HostPathCharDev
+		})
+		if mounted != wanted || device != wanted {
+			t.Errorf("kernelLog %t: mounted %t, device %t", wanted, mounted, device)
 		}
 	}
 }
