@@ -24,6 +24,7 @@ var mayImport = map[string]struct {
 	"agent/inflight":   {[]string{"eviction", "eviction/signals"}, "the state of an eviction follows from events and times; the agent executes its steps"},
 	"ranking":          {[]string{"eviction/signals"}, "an order follows from pods and their usage alone; its purpose is decided elsewhere"},
 	"eviction/limiter": {[]string{"eviction/signals"}, "limits follow from the results of evictions; candidates are chosen elsewhere"},
+	"internal/oomkill": {[]string{"eviction/signals", "internal/cgroup"}, "the explanation of a kill follows from the kernel's lines and from readings; of internal/cgroup it uses the names of cgroups"},
 	"internal/arming":  {nil, "the arming state follows from inputs; reading them and acting on them are separate"},
 
 	// The controller's cores, which do not import each other, and the packages that combine

@@ -1,6 +1,7 @@
 package oomkill_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -88,22 +89,31 @@ func explain(limit, task string, held, freed int, e oomkill.Evidence) oomkill.Re
 	return oomkill.Explain(&n, &k, &p, &e)
 }
 
-func TestExplain_NamesHolderAndGrower(t *testing.T) {
-	const kubepods, pod = "/kubepods", "/kubepods/poda"
-	after := func(within string, total int, held ...int) *signals.Holdings {
-		return holdings(noon.Add(2*time.Millisecond), within, total, held...)
-	}
-	in := func(uid string) string { return kubepods + "/pod" + uid + "/" + uid + "1" }
-	type of = []int
-	for name, c := range map[string]struct {
-		limit, task string
-		held, freed int
-		before      []signals.Holdings
-		after       *signals.Holdings
-		others      []oomkill.Place
-		want        string
-	}{
-		"limit of a container": {pod + "/a1", pod + "/a1", 64, 60, nil, nil, nil, "container: shop/cart/app, shop/cart/app"},
+// explained is a kill with its evidence, in MiB, and what is reported.
+type explained struct {
+	limit, task string
+	held, freed int
+	before      []signals.Holdings
+	after       *signals.Holdings
+	others      []oomkill.Place
+	want        string
+}
+
+const kubepods, pod = "/kubepods", "/kubepods/poda"
+
+// after returns a reading shortly after the kill.
+func after(within string, total int, held ...int) *signals.Holdings {
+	return holdings(noon.Add(2*time.Millisecond), within, total, held...)
+}
+
+// in returns the first container of a pod.
+func in(uid string) string { return kubepods + "/pod" + uid + "/" + uid + "1" }
+
+type of = []int
+
+// ofPods are kills at a limit of all pods, ofOthers those at other limits.
+var (
+	ofPods = map[string]explained{
 		"victim held more than half, without readings before": {kubepods, in("b"), 1000, 600,
 			nil, after(kubepods, 300, 100, 100, 100), nil, "pods: shop/db, unknown"},
 		"victim held most, without readings before": {kubepods, in("b"), 1000, 500,
@@ -154,6 +164,10 @@ func TestExplain_NamesHolderAndGrower(t *testing.T) {
 			ramp(kubepods, of{900, 100, 400, 400}, of{900, 100, 400, 400}), after(kubepods, 200, 100, 0, 100), []oomkill.Place{{Cgroup: in("c"), UID: "c"}}, "pods: unknown, unknown"},
 		"another kill elsewhere": {kubepods, in("b"), 1000, 600,
 			nil, after(kubepods, 300, 100, 100, 100), []oomkill.Place{{Cgroup: "/system.slice/daemon"}}, "pods: shop/db, unknown"},
+	}
+
+	ofOthers = map[string]explained{
+		"limit of a container": {pod + "/a1", pod + "/a1", 64, 60, nil, nil, nil, "container: shop/cart/app, shop/cart/app"},
 		"memory of the node in a pod": {"", in("b"), 1000, 700,
 			nil, after("/", 250, 50, 0, 50), nil, "node: shop/db, unknown"},
 		"memory of the node outside of pods": {"", in("b"), 1000, 50,
@@ -172,7 +186,13 @@ func TestExplain_NamesHolderAndGrower(t *testing.T) {
 			ramp(pod, of{60, 10, 50}, of{490, 440, 50}), after(pod, 50, 0, 50), nil, "pod: shop/cart/app, shop/cart/app"},
 		"a process of a pod in no container": {pod, pod, 512, 300, nil, after(pod, 60, 10, 50), nil, "pod: unknown, unknown"},
 		"an unknown limit":                   {pod + "/a1/own", pod + "/a1/own", 512, 300, nil, after(pod, 60, 10, 50), nil, "unknown: unknown, unknown"},
-	} {
+	}
+)
+
+func TestExplain_NamesHolderAndGrower(t *testing.T) {
+	all := maps.Clone(ofPods)
+	maps.Copy(all, ofOthers)
+	for name, c := range all {
 		r := explain(c.limit, c.task, c.held, c.freed, oomkill.Evidence{Before: c.before, After: c.after, Others: c.others})
 		if got := r.Place.Level.String() + ": " + r.Holder.Key() + ", " + r.Grower.Key(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -64,15 +64,18 @@ func TestLog_ReadsPagesOfMachine(t *testing.T) {
 // quiet is a pod with nothing to hide; its names must appear only where its processes were killed.
 const quiet = "/kubepods/podquiet/main"
 
-func TestLog_KillsByText(t *testing.T) {
-	machine := oom{task: task{pid: 7, name: "db"}, cgroup: containerA}
-	group := oom{task: task{pid: 7, name: "sh"}, cgroup: containerA + "/inner", limit: podA, used: 9, max: 9, group: containerA,
+// logged is a log, and the kills in it.
+type logged struct {
+	write func(k *kernel)
+	want  []string
+}
+
+var (
+	machine = oom{task: task{pid: 7, name: "db"}, cgroup: containerA}
+	group   = oom{task: task{pid: 7, name: "sh"}, cgroup: containerA + "/inner", limit: podA, used: 9, max: 9, group: containerA,
 		members: []task{{pid: 7, name: "sh"}, {pid: 8, name: "worker"}}}
-	later := func(k *kernel) { k.print("booted"); k.at += time.Minute }
-	for name, c := range map[string]struct {
-		write func(k *kernel)
-		want  []string
-	}{
+
+	logs = map[string]logged{
 		"machine": {func(k *kernel) { k.kill(machine) }, []string{`7 "db" in "` + containerA + `" at ""`}},
 		"allocating task": {func(k *kernel) {
 			o := machine
@@ -84,7 +87,7 @@ func TestLog_KillsByText(t *testing.T) {
 			o.constraint = "CONSTRAINT_CPUSET"
 			k.kill(o)
 		}, []string{`7 "db" in "` + containerA + `" at "", partial`}},
-		"memory.oom.group": {func(k *kernel) { later(k); k.kill(group) }, []string{
+		"memory.oom.group": {func(k *kernel) { k.print("booted"); k.at += time.Minute; k.kill(group) }, []string{
 			`7 "sh" in "` + containerA + `/inner" at "` + podA + `"`,
 			`7 "sh" in "` + containerA + `" at "` + podA + `", group`, `8 "worker" in "` + containerA + `" at "` + podA + `", group`}},
 		"memory.oom.group right after the start": {func(k *kernel) { k.kill(group) }, []string{
@@ -132,7 +135,11 @@ func TestLog_KillsByText(t *testing.T) {
 			k.print("Memory cgroup out of memory: Killed process 17448 (java) rss:5MB")
 		}, []string{`0 "" in "" at "": the kernel's log has`}},
 		"no kill": {func(k *kernel) { k.dump(leak); k.print("Out of memory and no killable processes...") }, nil},
-	} {
+	}
+)
+
+func TestLog_KillsByText(t *testing.T) {
+	for name, c := range logs {
 		k := kernel{style: version2, at: time.Hour}
 		c.write(&k)
 		var got []string
