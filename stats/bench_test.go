@@ -66,9 +66,9 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 		}
 	})
 	b.Run("held", func(b *testing.B) { // after a kill by the kernel, beside the loop
-		r := NewHeldReader(h, cgroup.NewPodPlaces(h, box.Path()), "/proc")
+		r := NewHeldReader(h, cgroup.NewPodPlaces(h, box.Path()), box.Path(), "/proc")
 		for b.Loop() {
-			if got := r.Read(box.Path()); !got.Complete {
+			if got := r.Read(); !got.Complete {
 				b.Fatal("incomplete")
 			}
 		}

@@ -19,23 +19,23 @@ const (
 // shares nothing with the loop, so that it may be used beside it. A reading takes about twice as long as
 // [Pods.MeasureMemory]. It is not safe for concurrent use.
 type HeldReader struct {
-	h        cgroup.Hierarchy
-	places   *cgroup.PodPlaces
-	procRoot string
-	buf      *cgroup.Buffer
+	h          cgroup.Hierarchy
+	places     *cgroup.PodPlaces
+	nodeCgroup string
+	procRoot   string
+	buf        *cgroup.Buffer
 }
 
-// NewHeldReader returns a reader for the pods at places.
-func NewHeldReader(h cgroup.Hierarchy, places *cgroup.PodPlaces, procRoot string) *HeldReader {
-	return &HeldReader{h, places, procRoot, cgroup.NewBuffer()}
+// NewHeldReader returns a reader for the pods at places, of the node with that cgroup.
+func NewHeldReader(h cgroup.Hierarchy, places *cgroup.PodPlaces, nodeCgroup, procRoot string) *HeldReader {
+	return &HeldReader{h, places, path.Join("/", nodeCgroup), procRoot, cgroup.NewBuffer()}
 }
 
-// Read reads the memory held by all pods and their containers, and in total by the cgroup within; / is
-// the machine. An unreadable amount is unknown. If the pods cannot be listed, or not all be read in
-// time, the result is not complete.
-func (r *HeldReader) Read(within string) signals.Holdings {
+// Read reads the memory held by all pods and their containers, and the totals. An unreadable amount is
+// unknown. If the pods cannot be listed, or not all be read in time, the result is not complete.
+func (r *HeldReader) Read() signals.Holdings {
 	begun := time.Now()
-	found := signals.Holdings{At: begun, Within: path.Join("/", within), Doubt: signals.Bytes(unnoticed)}
+	found := signals.Holdings{At: begun, Doubt: signals.Bytes(unnoticed)}
 	tree, err := r.places.Open()
 	if err != nil {
 		return found
@@ -51,7 +51,11 @@ func (r *HeldReader) Read(within string) signals.Holdings {
 			found.Pods = append(found.Pods, held)
 		}
 	}
-	found.Total = r.total(found.Within)
+	for _, at := range append(tree.Classes(), r.nodeCgroup) { // after the pods, the counters of which they have
+		if held := r.total(at); held.Known {
+			found.Totals = append(found.Totals, signals.CgroupHoldings{Path: at, Held: held})
+		}
+	}
 	return found
 }
 

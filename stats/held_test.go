@@ -29,8 +29,8 @@ func mebibytes(n int) signals.Measured[signals.Bytes] { return signals.Of(signal
 
 func TestHeldReader_ReadsPods(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
-	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), "testdata/proc")
-	if got := r.Read("/"); got.Complete || len(got.Pods) != 0 {
+	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), "/", "testdata/proc")
+	if got := r.Read(); got.Complete || len(got.Pods) != 0 {
 		t.Errorf("without pods: %+v", got)
 	}
 	if _, err := r.OOMKills(true); err == nil {
@@ -41,9 +41,13 @@ func TestHeldReader_ReadsPods(t *testing.T) {
 	makeGroup(t, h, "/kubepods/burstable/poda/a1", 300, 40)
 	makeGroup(t, h, "/kubepods/burstable/poda/a2", 200, 0)
 	makeGroup(t, h, "/kubepods/podb", 100, 100)
-	got := r.Read("/kubepods")
-	got.At, got.Doubt = signals.Holdings{}.At, 0
-	want := signals.Holdings{Complete: true, Within: "/kubepods", Total: mebibytes(800), Pods: []signals.PodHoldings{
+	makeGroup(t, h, "/kubepods/burstable", 600, 50)
+	got := r.Read()
+	if total := got.Total("/"); !total.Known || total.Value <= 0 {
+		t.Errorf("total of the machine: %+v", total)
+	}
+	got.At, got.Doubt, got.Totals = signals.Holdings{}.At, 0, got.Totals[:2]
+	want := signals.Holdings{Complete: true, Totals: []signals.CgroupHoldings{{Path: "/kubepods/burstable", Held: mebibytes(550)}, {Path: "/kubepods", Held: mebibytes(800)}}, Pods: []signals.PodHoldings{
 		{UID: "b", Path: "/kubepods/podb", Held: mebibytes(0), Containers: []signals.ContainerHoldings{}},
 		{UID: "a", Path: "/kubepods/burstable/poda", Held: mebibytes(460), Containers: []signals.ContainerHoldings{{Name: "a1", Held: mebibytes(260)}, {Name: "a2", Held: mebibytes(200)}}},
 	}}
@@ -53,7 +57,7 @@ func TestHeldReader_ReadsPods(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.Dir("memory", "/kubepods/podb"), "memory.stat"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Read("/kubepods/burstable"); got.Total.Known || got.Pods[0].Held.Known || !got.Pods[1].Held.Known {
+	if got := r.Read(); got.Total("/kubepods/besteffort").Known || got.Pods[0].Held.Known || !got.Pods[1].Held.Known {
 		t.Errorf("unreadable files: %+v", got)
 	}
 	if n, err := r.OOMKills(false); n != 2 || err != nil {
@@ -67,8 +71,8 @@ func TestHeldReader_ReadsMachine(t *testing.T) {
 	write(t, proc, "vmstat", "oom_kill 7\n")
 	h := cgroup.At(cgroup.V1, t.TempDir())
 	makeGroup(t, h, "/kubepods/poda", 1, 0)
-	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), proc)
-	if got := r.Read("/"); got.Total != mebibytes(9) || got.Within != "/" {
+	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), "", proc)
+	if got := r.Read(); got.Total("/") != mebibytes(9) {
 		t.Errorf("%+v", got)
 	}
 	if n, err := r.OOMKills(true); n != 7 || err != nil {
@@ -78,7 +82,7 @@ func TestHeldReader_ReadsMachine(t *testing.T) {
 		t.Errorf("%d OOM kills of a part of the machine", n)
 	}
 	write(t, proc, "meminfo", "MemTotal: 16384 kB\n")
-	if got := r.Read("/"); got.Total.Known {
+	if got := r.Read(); got.Total("/").Known {
 		t.Errorf("%+v", got)
 	}
 }
@@ -95,7 +99,7 @@ func TestHeld_OfHogs(t *testing.T) {
 	box.Run(t, p, "anon", "fill 100MiB")
 	box.Run(t, p, "cache", "cache 100MiB in "+onDisk+" fsync")
 	places := cgroup.NewPodPlaces(h, box.Path())
-	read := NewHeldReader(h, places, "/proc").Read(box.Path())
+	read := NewHeldReader(h, places, box.Path(), "/proc").Read()
 	pods := OpenPodsAt(h, places)
 	t.Cleanup(pods.Close)
 	list := []signals.Pod{{UID: p.UID}, {UID: "gone"}}
@@ -115,8 +119,8 @@ func TestHeld_OfHogs(t *testing.T) {
 			}
 		}
 	}
-	if read.Total.Value < read.Pods[0].Held.Value || read.Total.Value > 160*mib {
-		t.Errorf("total %+v", read.Total)
+	if total := read.Total(box.Path()); total.Value < read.Pods[0].Held.Value || total.Value > 160*mib {
+		t.Errorf("total %+v", total)
 	}
 	if n := testing.AllocsPerRun(10, func() { loop = pods.Holdings(list, loop) }); n != 0 {
 		t.Errorf("%g allocations", n)

@@ -35,7 +35,7 @@ var pageSize = signals.Bytes(os.Getpagesize())
 // An oomWatcher explains the kernel's OOM kills. It runs beside the loop, on a goroutine of its own.
 type oomWatcher struct {
 	node      func() oomkill.Node
-	read      func(within string) signals.Holdings
+	read      func() signals.Holdings
 	capacity  signals.Measured[signals.Bytes] // of the machine
 	report    func(*oomkill.Report, int, time.Time)
 	history   *heldHistory
@@ -150,11 +150,7 @@ func (w *oomWatcher) readAfter(place *oomkill.Place, now time.Time) *signals.Hol
 		return nil
 	}
 	w.lastRead = now
-	within := place.Limit
-	if within == "" {
-		within = "/"
-	}
-	reading := w.read(within)
+	reading := w.read()
 	return &reading
 }
 
@@ -296,7 +292,9 @@ func (l *lostKills) missing(counted, seen uint64) (missing uint64) {
 // openOOMKills starts to report the kernel's OOM kills.
 func (a *app) openOOMKills(ctx context.Context) {
 	n := a.node
-	newReader := func() *stats.HeldReader { return stats.NewHeldReader(n.hierarchy, n.places, a.config.ProcRoot) }
+	newReader := func() *stats.HeldReader {
+		return stats.NewHeldReader(n.hierarchy, n.places, a.config.NodeCgroup, a.config.ProcRoot)
+	}
 	capacity, err := stats.MachineMemory(a.config.ProcRoot)
 	n.history = &heldHistory{}
 	w := &oomWatcher{

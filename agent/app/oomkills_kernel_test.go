@@ -62,9 +62,10 @@ var realOOMs = map[string]realOOM{
 // realNode is a sandbox node with a watcher of its kills, and with readings as a recorder makes them.
 type realNode struct {
 	*sandbox.Node
-	pods   map[string]*sandbox.Pod
-	watch  oomWatcher
-	report chan string
+	pods     map[string]*sandbox.Pod
+	watch    oomWatcher
+	recorder *stats.HeldReader
+	report   chan string
 }
 
 func newRealNode(t *testing.T) *realNode {
@@ -91,7 +92,8 @@ func newRealNode(t *testing.T) *realNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := stats.NewHeldReader(h, places, "/proc")
+	reader := stats.NewHeldReader(h, places, n.Path(), "/proc")
+	n.recorder = stats.NewHeldReader(h, cgroup.NewPodPlaces(h, n.Path()), n.Path(), "/proc")
 	n.watch = oomWatcher{
 		node: func() oomkill.Node { return oomkill.Node{Cgroup: n.Path(), Root: places.Root(), Pods: known} },
 		read: reader.Read, capacity: signals.Of(capacity), history: &heldHistory{},
@@ -128,15 +130,10 @@ func (n *realNode) limit(t *testing.T, what string, bytes int64) {
 	}
 }
 
-// record stores readings of the total of a cgroup and of all pods until ctx ends.
-func (n *realNode) record(ctx context.Context, within string) {
-	h, err := cgroup.Detect("/sys/fs/cgroup")
-	if err != nil {
-		return
-	}
-	reader := stats.NewHeldReader(h, cgroup.NewPodPlaces(h, n.Path()), "/proc")
+// record stores four readings a second until ctx ends.
+func (n *realNode) record(ctx context.Context) {
 	repeat(ctx, 250*time.Millisecond, func() bool {
-		reading := reader.Read(within)
+		reading := n.recorder.Read()
 		n.watch.history.use(func(history *oomkill.History) { history.Note(&reading) })
 		return true
 	})
@@ -157,15 +154,8 @@ func (n *realNode) run(t *testing.T, c *realOOM) string {
 			t.Error(err)
 		}
 	}()
-	within := n.Path()
 	for what, bytes := range c.limits {
 		n.limit(t, what, bytes)
-		switch {
-		case what == "pods":
-			within = n.Path() + "/kubepods"
-		case n.pods[what] != nil:
-			within = n.pods[what].Path()
-		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -180,7 +170,7 @@ func (n *realNode) run(t *testing.T, c *realOOM) string {
 			grow[started] = h.grow
 		}
 	}
-	go n.record(ctx, within)
+	go n.record(ctx)
 	<-time.After(2 * time.Second) // readings before the growth
 	for started, command := range grow {
 		go repeat(ctx, 200*time.Millisecond, func() bool {
@@ -200,7 +190,10 @@ func (n *realNode) run(t *testing.T, c *realOOM) string {
 // second. No answer may be wrong, and of many nineteen of twenty must be known.
 func TestOOMWatcher_ExplainsRealKills(t *testing.T) {
 	sandbox.Need(t)
-	sandbox.Demand(t, "the kernel's log can not be read", kmsg.Readable(kmsg.Device))
+	log, err := kmsg.Open(kmsg.Device)
+	if sandbox.Demand(t, "the kernel's log can not be read", err) {
+		_ = log.Close()
+	}
 	right, all := 0, 0
 	for round := range *oomRounds {
 		for name, c := range realOOMs {

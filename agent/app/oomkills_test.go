@@ -78,12 +78,13 @@ func watched(t *testing.T, after map[string]signals.Bytes, script ...any) (lines
 	reports := newOOMReports(log, m, func() bool { return true })
 	w = &oomWatcher{
 		node: func() oomkill.Node { return oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: killedPods} },
-		read: func(within string) signals.Holdings {
-			h := signals.Holdings{At: time.Now(), Complete: true, Within: within, Total: signals.Of(signals.Bytes(0))}
+		read: func() signals.Holdings {
+			h, total := signals.Holdings{At: time.Now(), Complete: true}, signals.Bytes(0)
 			for uid, held := range after {
 				h.Pods = append(h.Pods, signals.PodHoldings{UID: uid, Path: inKubepods + uid, Held: signals.Of(held)})
-				h.Total.Value += held
+				total += held
 			}
+			h.Totals = []signals.CgroupHoldings{{Path: "/kubepods", Held: signals.Of(total)}}
 			return h
 		},
 		report: reports.report, history: &heldHistory{},
@@ -183,14 +184,14 @@ func TestOOMWatcher_UsesReadings(t *testing.T) {
 		const a = inKubepods + "a/a1"
 		w := &oomWatcher{history: &heldHistory{}, node: func() oomkill.Node { return oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: killedPods} }}
 		held := func(a, b signals.Bytes) signals.Holdings {
-			return signals.Holdings{At: time.Now(), Complete: true, Within: "/kubepods", Total: signals.Of(a + b), Pods: []signals.PodHoldings{
+			return signals.Holdings{At: time.Now(), Complete: true, Totals: []signals.CgroupHoldings{{Path: "/kubepods", Held: signals.Of(a + b)}}, Pods: []signals.PodHoldings{
 				{UID: "a", Path: inKubepods + "a", Held: signals.Of(a)}, {UID: "b", Path: inKubepods + "b", Held: signals.Of(b)}}}
 		}
 		for i := range 8 {
 			w.history.use(func(h *oomkill.History) { r := held(4<<20, signals.Bytes(8+5*i)<<20); h.Note(&r) })
 			<-time.After(time.Second)
 		}
-		w.read = func(string) signals.Holdings { return held(0, 60<<20) }
+		w.read = func() signals.Holdings { return held(0, 60<<20) }
 		var got []string
 		w.report = func(r *oomkill.Report, kills int, _ time.Time) {
 			got = append(got, fmt.Sprintf("%s, %s %s x%d", r.Holder.Key(), r.Grower.Key(), r.Window, kills))

@@ -8,12 +8,17 @@ type Holdings struct {
 	At time.Time
 	// Complete reports whether every pod with a cgroup is listed. A missing pod then held nothing.
 	Complete bool
-	// Total is the memory held in the cgroup Within and below it. Within is / for the machine, and
-	// empty if no total was read.
-	Within string
-	Total  Measured[Bytes]
+	// Totals are the amounts held in whole parts of the node: in the node itself, by all pods, and by
+	// those of each QoS class.
+	Totals []CgroupHoldings
 	Doubt  Bytes // by which each amount may be wrong: the kernel updates its counters late
 	Pods   []PodHoldings
+}
+
+// CgroupHoldings is the memory held in a cgroup and below it. The path / stands for the machine.
+type CgroupHoldings struct {
+	Path string
+	Held Measured[Bytes]
 }
 
 // PodHoldings is the memory held by one pod.
@@ -29,6 +34,16 @@ type PodHoldings struct {
 type ContainerHoldings struct {
 	Name string
 	Held Measured[Bytes]
+}
+
+// Total returns the amount held in a cgroup, unknown if it was not read.
+func (h *Holdings) Total(path string) Measured[Bytes] {
+	for i := range h.Totals {
+		if h.Totals[i].Path == path {
+			return h.Totals[i].Held
+		}
+	}
+	return Measured[Bytes]{}
 }
 
 // Pod returns the holdings of a pod, nil if it is not listed.

@@ -127,12 +127,3 @@ func (l *Log) Close() error {
 	close(l.done)
 	return l.file.Close()
 }
-
-// Readable returns an error with the missing right if the log cannot be read.
-func Readable(path string) error {
-	l, err := Open(path)
-	if err != nil {
-		return err
-	}
-	return l.Close()
-}

@@ -35,11 +35,10 @@ type member struct {
 // the kill does not cover the limit.
 func (e *Evidence) members(p *Place) (all []member, ok bool) {
 	after := e.After
-	if after == nil || !after.Complete || !after.Total.Known || after.Within != p.limitOr("/") {
+	if after == nil || !after.Complete {
 		return nil, false
 	}
 	names := e.names(p)
-	left := after.Total.Value
 	for _, name := range names {
 		held := holding(after, p, name)
 		if !held.Known {
@@ -48,12 +47,12 @@ func (e *Evidence) members(p *Place) (all []member, ok bool) {
 		m := member{name: name, after: held.Value}
 		m.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return holding(h, p, name) })
 		m.shrunk = m.known && m.last > 0 && m.after == 0 // it has ended
-		left -= held.Value
 		all = append(all, m)
 	}
-	rest := member{after: max(left, 0)}
+	left := restOf(after, p, names)
+	rest := member{after: left.Value}
 	rest.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return restOf(h, p, names) })
-	return append(all, rest), true
+	return append(all, rest), left.Known
 }
 
 // read reads the holdings of a member before the kill.
@@ -147,8 +146,13 @@ func holding(h *signals.Holdings, p *Place, name string) signals.Measured[signal
 
 // restOf returns what was held below the limit outside of its members.
 func restOf(h *signals.Holdings, p *Place, names []string) signals.Measured[signals.Bytes] {
-	left := h.Total
-	left.Known = left.Known && h.Complete && h.Within == p.limitOr("/")
+	left := h.Total(p.limitOr("/"))
+	if p.Level == PodLevel {
+		left = signals.Measured[signals.Bytes]{}
+		if pod := h.Pod(p.UID); pod != nil {
+			left = pod.Held
+		}
+	}
 	for _, name := range names {
 		held := holding(h, p, name)
 		left.Value, left.Known = left.Value-held.Value, left.Known && held.Known

@@ -79,6 +79,9 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	e = &dense
 	total, exact := e.total(k)
 	all, ok := e.members(p)
+	if k.LimitCgroup != "" && p.Limit == "/" {
+		return r // a node in a container does not see the total of its own cgroup
+	}
 	if !ok || !total.Known || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
 		return r
 	}

@@ -22,7 +22,7 @@ var three = []signals.Pod{
 // holdings returns a complete reading, in MiB, of the three pods in a class or of the containers of pod
 // a, and the total below a cgroup.
 func holdings(at time.Time, within string, total int, held ...int) *signals.Holdings {
-	h := &signals.Holdings{At: at, Complete: true, Within: within, Total: amount(total)}
+	h := &signals.Holdings{At: at, Complete: true, Totals: []signals.CgroupHoldings{{Path: within, Held: amount(total)}}}
 	if within == "/kubepods/poda" {
 		h.Pods = []signals.PodHoldings{{UID: "a", Path: within, Held: amount(total)}}
 		for i, n := range held {
@@ -44,7 +44,7 @@ func amount(mebibytes int) signals.Measured[signals.Bytes] {
 
 // incomplete returns a reading that may lack pods, as those of the loop.
 func incomplete(h *signals.Holdings) *signals.Holdings {
-	h.Complete, h.Within, h.Total = false, "", signals.Measured[signals.Bytes]{}
+	h.Complete, h.Totals = false, nil
 	return h
 }
 

@@ -54,8 +54,9 @@ func copyInto(stored, reading *signals.Holdings) {
 			pod.Containers = containers
 		}
 	}
+	totals := append(stored.Totals[:0], reading.Totals...)
 	*stored = *reading
-	stored.Pods = pods
+	stored.Pods, stored.Totals = pods, totals
 }
 
 // Before returns the readings before a kill that arrived at a time. They are valid until the next Note.

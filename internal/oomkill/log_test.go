@@ -42,7 +42,7 @@ func TestLog_ReadsKill(t *testing.T) {
 		k.kill(leak)
 		got := read(t, &oomkill.Log{}, k.records)
 		want := []oomkill.Kill{{
-			At: got[0].At, Process: oomkill.Process{PID: 17448, Name: "java", Anon: 64000 * kib, Shared: 12 * kib},
+			Process:    oomkill.Process{PID: 17448, Name: "java", Anon: 64000 * kib},
 			TaskCgroup: containerA, LimitCgroup: containerA,
 			Used: signals.Of(signals.Bytes(64 * mib)), Limit: signals.Of(signals.Bytes(64 * mib)), Held: signals.Of(signals.Bytes(63 * mib)), FilesInMemory: signals.Of(signals.Bytes(2 * mib)),
 		}}
@@ -297,7 +297,7 @@ func FuzzLog(f *testing.F) {
 			case !killed:
 			case k.TaskCgroup != "" && !strings.HasPrefix(k.TaskCgroup, "/"), k.LimitCgroup != "" && k.TaskCgroup == "":
 				t.Errorf("%q: %+v", line, k)
-			case (k.TaskCgroup == "") != (k.Cause != ""), k.Process.Anon < 0, k.Process.Shared < 0, k.Used.Value < 0, k.Limit.Value < 0:
+			case (k.TaskCgroup == "") != (k.Cause != ""), k.Process.Anon < 0, k.Used.Value < 0, k.Limit.Value < 0:
 				t.Errorf("%q: %+v", line, k)
 			case k.TaskCgroup != "" && !k.Group && !strings.Contains(text, "oom-kill:constraint="):
 				t.Errorf("%q: a cgroup from nowhere: %+v", text, k)

@@ -26,11 +26,9 @@ var killCauses = [...]string{cgroupKill, "Out of memory", "Out of memory (oom_ki
 
 // Process is a killed process.
 type Process struct {
-	PID  int    // in the initial PID namespace
-	Name string // chosen by the program; escaped as in the log
-	// Anon is its anonymous memory, which the kill frees. Shared is its shared memory and mapped
-	// files in memory, which it may free.
-	Anon, Shared signals.Bytes
+	PID  int           // in the initial PID namespace
+	Name string        // chosen by the program; escaped as in the log
+	Anon signals.Bytes // its anonymous memory
 }
 
 // killedLine is a line "…: Killed process 7 (name) total-vm:…".
@@ -68,7 +66,7 @@ func (k *killedLine) parse(rest string) bool {
 		return false
 	}
 	k.PID, k.Name = int(n), rest[:end]
-	k.Anon, k.Shared = kibibytes(amounts[1]), kibibytes(amounts[3])
+	k.Anon = kibibytes(amounts[1])
 	k.uid = strconv.FormatUint(amounts[4], 10)
 	return true
 }

@@ -305,9 +305,10 @@ func (w *world) measure(limit string, complete bool) *signals.Holdings {
 		h.Pods = append(h.Pods, p)
 	}
 	if complete {
-		if h.Within, h.Total = limit, noisy(w.used()); limit == "" {
-			h.Within = "/"
+		if limit == "" {
+			limit = "/"
 		}
+		h.Totals = []signals.CgroupHoldings{{Path: limit, Held: noisy(w.used())}}
 	}
 	return h
 }
