@@ -45,13 +45,3 @@ func (h *Holdings) Total(path string) Measured[Bytes] {
 	}
 	return Measured[Bytes]{}
 }
-
-// Pod returns the holdings of a pod, nil if it is not listed.
-func (h *Holdings) Pod(uid string) *PodHoldings {
-	for i := range h.Pods {
-		if h.Pods[i].UID == uid {
-			return &h.Pods[i]
-		}
-	}
-	return nil
-}

@@ -34,34 +34,50 @@ type member struct {
 // members returns the members below the limit of a kill, the rest last. ok is false if the reading after
 // the kill does not cover the limit.
 func (e *Evidence) members(p *Place) (all []member, ok bool) {
-	after := e.After
-	if after == nil || !after.Complete {
+	if e.After == nil || !e.After.Complete {
 		return nil, false
 	}
-	names := e.names(p)
+	after, before := viewOf(e.After), make([]view, len(e.Before))
+	for i := range before {
+		before[i] = viewOf(&e.Before[i])
+	}
+	names := namesOf(p, append(before, after))
 	for _, name := range names {
-		held := holding(after, p, name)
+		held := after.holding(p, name)
 		if !held.Known {
 			return nil, false
 		}
 		m := member{name: name, after: held.Value}
-		m.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return holding(h, p, name) })
+		m.read(before, e.doubt(), func(v *view) signals.Measured[signals.Bytes] { return v.holding(p, name) })
 		m.shrunk = m.known && m.last > 0 && m.after == 0 // it has ended
 		all = append(all, m)
 	}
-	left := restOf(after, p, names)
+	left := after.rest(p, names)
 	rest := member{after: left.Value}
-	rest.read(e, func(h *signals.Holdings) signals.Measured[signals.Bytes] { return restOf(h, p, names) })
+	rest.read(before, e.doubt(), func(v *view) signals.Measured[signals.Bytes] { return v.rest(p, names) })
 	return append(all, rest), left.Known
 }
 
+// view is a reading in which pods are found by their UIDs.
+type view struct {
+	*signals.Holdings
+	pods map[string]*signals.PodHoldings
+}
+
+func viewOf(h *signals.Holdings) view {
+	v := view{h, make(map[string]*signals.PodHoldings, len(h.Pods))}
+	for i := range h.Pods {
+		v.pods[h.Pods[i].UID] = &h.Pods[i]
+	}
+	return v
+}
+
 // read reads the holdings of a member before the kill.
-func (m *member) read(e *Evidence, of func(*signals.Holdings) signals.Measured[signals.Bytes]) {
+func (m *member) read(before []view, doubt signals.Bytes, of func(*view) signals.Measured[signals.Bytes]) {
 	n, at := 0, time.Time{}
 	m.steady = true
-	for i := range e.Before {
-		h := &e.Before[i]
-		held := of(h)
+	for i := range before {
+		held := of(&before[i])
 		if i == 0 {
 			m.first = held
 		}
@@ -71,11 +87,11 @@ func (m *member) read(e *Evidence, of func(*signals.Holdings) signals.Measured[s
 		if n == 0 {
 			m.least, m.most = held.Value, held.Value
 		} else {
-			m.rises = max(m.rises, float64(held.Value-m.last)/h.At.Sub(at).Seconds())
-			m.steady = m.steady && held.Value >= m.last-e.doubt()
+			m.rises = max(m.rises, float64(held.Value-m.last)/before[i].At.Sub(at).Seconds())
+			m.steady = m.steady && held.Value >= m.last-doubt
 		}
 		m.least, m.most = min(m.least, held.Value), max(m.most, held.Value)
-		m.last, at = held.Value, h.At
+		m.last, at = held.Value, before[i].At
 		n++
 	}
 	m.known = n >= minReadings
@@ -89,8 +105,8 @@ func (p *Place) limitOr(machine string) string {
 	return p.Limit
 }
 
-// names returns the names of all members of any reading but the rest.
-func (e *Evidence) names(p *Place) (names []string) {
+// namesOf returns the names of all members of any reading but the rest.
+func namesOf(p *Place, readings []view) (names []string) {
 	seen := map[string]bool{}
 	add := func(name string) {
 		if !seen[name] {
@@ -98,39 +114,35 @@ func (e *Evidence) names(p *Place) (names []string) {
 			names = append(names, name)
 		}
 	}
-	list := func(h *signals.Holdings) {
+	for _, v := range readings {
 		if p.Level == PodLevel {
-			if pod := h.Pod(p.UID); pod != nil {
+			if pod := v.pods[p.UID]; pod != nil {
 				for i := range pod.Containers {
 					add(pod.Containers[i].Name)
 				}
 			}
-			return
+			continue
 		}
-		for i := range h.Pods {
-			if cgroup.Within(p.limitOr("/"), h.Pods[i].Path) {
-				add(h.Pods[i].UID)
+		for i := range v.Pods {
+			if pod := &v.Pods[i]; !seen[pod.UID] && cgroup.Within(p.limitOr("/"), pod.Path) {
+				add(pod.UID)
 			}
 		}
-	}
-	list(e.After)
-	for i := range e.Before {
-		list(&e.Before[i])
 	}
 	return names
 }
 
-// holding returns what a member held in a reading. A member that a complete reading does not list held
+// holding returns what a member held in the reading. A member that a complete reading does not list held
 // nothing.
-func holding(h *signals.Holdings, p *Place, name string) signals.Measured[signals.Bytes] {
+func (v *view) holding(p *Place, name string) signals.Measured[signals.Bytes] {
 	uid := name
 	if p.Level == PodLevel {
 		uid = p.UID
 	}
-	pod := h.Pod(uid)
+	pod := v.pods[uid]
 	switch {
 	case pod == nil:
-		return signals.Measured[signals.Bytes]{Known: h.Complete}
+		return signals.Measured[signals.Bytes]{Known: v.Complete}
 	case p.Level != PodLevel:
 		return pod.Held
 	case pod.Containers == nil:
@@ -144,17 +156,17 @@ func holding(h *signals.Holdings, p *Place, name string) signals.Measured[signal
 	return signals.Of(signals.Bytes(0))
 }
 
-// restOf returns what was held below the limit outside of its members.
-func restOf(h *signals.Holdings, p *Place, names []string) signals.Measured[signals.Bytes] {
-	left := h.Total(p.limitOr("/"))
+// rest returns what was held below the limit outside of its members.
+func (v *view) rest(p *Place, names []string) signals.Measured[signals.Bytes] {
+	left := v.Total(p.limitOr("/"))
 	if p.Level == PodLevel {
 		left = signals.Measured[signals.Bytes]{}
-		if pod := h.Pod(p.UID); pod != nil {
+		if pod := v.pods[p.UID]; pod != nil {
 			left = pod.Held
 		}
 	}
 	for _, name := range names {
-		held := holding(h, p, name)
+		held := v.holding(p, name)
 		left.Value, left.Known = left.Value-held.Value, left.Known && held.Known
 	}
 	left.Value = max(left.Value, 0)
