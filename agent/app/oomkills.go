@@ -24,6 +24,8 @@ const (
 	readingPace = 50 * time.Millisecond
 	// freeingTime bounds the time in which an earlier kill still frees memory.
 	freeingTime = 2 * time.Second
+	// logDelay bounds the time from a line of the kernel until it is read here.
+	logDelay = 50 * time.Millisecond
 	// maxSettling and maxRecent bound the stored kills.
 	maxSettling = 256
 	maxRecent   = 256
@@ -52,17 +54,18 @@ type oomWatcher struct {
 type settlingKill struct {
 	oomkill.Kill
 	place oomkill.Place
-	at    time.Time
+	at    time.Time // at which its line was read
 	after *signals.Holdings
+	until time.Duration   // end of that reading at the latest, by the clock of the log
 	pids  []int           // of all its processes
 	freed signals.Bytes   // by the largest of them in the container of the first one
 	rest  []oomkill.Place // of those in other containers
 }
 
-// recentKill is an earlier kill, which may still free memory.
+// recentKill is another kill, which may have freed memory meanwhile.
 type recentKill struct {
 	place oomkill.Place
-	at    time.Time
+	at    time.Duration // by the clock of the log
 }
 
 // recordSource is the kernel's log.
@@ -106,7 +109,7 @@ func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
 		w.seen.Add(1)
 	}
 	if !ours {
-		w.remember(oomkill.Place{Cgroup: k.TaskCgroup}, now)
+		w.remember(oomkill.Place{Cgroup: k.TaskCgroup}, k.At)
 		return
 	}
 	if k.Group && w.join(&k, &place) {
@@ -117,6 +120,7 @@ func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
 		s.pids = []int{k.Process.PID}
 	}
 	s.after = w.readAfter(&place, now)
+	s.until = k.At + time.Since(now) + logDelay
 	if w.settling = append(w.settling, s); len(w.settling) >= maxSettling {
 		w.conclude()
 	}
@@ -169,7 +173,7 @@ func (w *oomWatcher) conclude() {
 	}
 	for i := range w.settling {
 		s := &w.settling[i]
-		w.remember(s.place, s.at)
+		w.remember(s.place, s.At)
 		if s.after != nil { // only now: for these kills it is no reading before them
 			w.history.use(func(h *oomkill.History) { h.Note(s.after) })
 		}
@@ -182,26 +186,29 @@ func (w *oomWatcher) conclude() {
 func (w *oomWatcher) others(of int) []oomkill.Place {
 	s := &w.settling[of]
 	found := slices.Clone(s.rest)
+	add := func(p oomkill.Place, at time.Duration) {
+		if at > s.At-freeingTime && at < s.until {
+			found = append(found, p)
+		}
+	}
 	for i := range w.settling {
 		if i != of {
-			found = append(found, w.settling[i].place)
+			add(w.settling[i].place, w.settling[i].At)
 		}
 	}
 	for _, r := range w.recent {
-		if s.at.Sub(r.at) < freeingTime {
-			found = append(found, r.place)
-		}
+		add(r.place, r.at)
 	}
 	return found
 }
 
-// remember stores a kill that may still free memory.
-func (w *oomWatcher) remember(p oomkill.Place, now time.Time) {
-	w.recent = slices.DeleteFunc(w.recent, func(r recentKill) bool { return now.Sub(r.at) >= freeingTime })
+// remember stores a kill that may have freed memory, until the kills of that time are reported.
+func (w *oomWatcher) remember(p oomkill.Place, at time.Duration) {
+	w.recent = slices.DeleteFunc(w.recent, func(r recentKill) bool { return at-r.at >= freeingTime+settleTime })
 	if len(w.recent) >= maxRecent {
 		w.recent, p = w.recent[:0], oomkill.Place{} // an unknown place stands for all of them
 	}
-	w.recent = append(w.recent, recentKill{p, now})
+	w.recent = append(w.recent, recentKill{p, at})
 }
 
 // heldHistory is the history of what pods held, shared by the loop and the watcher. Neither waits for it

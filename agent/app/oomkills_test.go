@@ -23,9 +23,13 @@ import (
 type logSource struct {
 	script []any // a string is a record, a duration a wait, an error is returned
 	next   uint64
+	began  time.Time
 }
 
 func (s *logSource) Next(deadline time.Time) ([]byte, error) {
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
 	for len(s.script) > 0 {
 		switch one := s.script[0].(type) {
 		case time.Duration:
@@ -41,7 +45,7 @@ func (s *logSource) Next(deadline time.Time) ([]byte, error) {
 		case string:
 			s.script = s.script[1:]
 			s.next++
-			return fmt.Appendf(nil, "6,%d,%d,-;%s\n", s.next, 1_000_000*s.next, one), nil
+			return fmt.Appendf(nil, "6,%d,%d,-;%s\n", s.next, time.Since(s.began).Microseconds(), one), nil
 		}
 		s.script = s.script[1:]
 	}
@@ -129,6 +133,10 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 	}{
 		"container": {with(oomLines(a, a, 7, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1"}, 1},
 		"all pods":  {with(oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: shop/db, unknown x1"}, 1},
+		"all pods, beside a kill anywhere": {with(killedLine(9, 1000), time.Second, oomLines("/kubepods", b, 7, 60_000)),
+			[]string{"oom-kill unknown unknown/ leak: unknown, unknown x1", "oom-kill pods shop/db/main leak: unknown, unknown x1"}, 2},
+		"all pods, before a kill anywhere": {with(oomLines("/kubepods", b, 7, 60_000), 100*time.Millisecond, killedLine(9, 1000)),
+			[]string{"oom-kill pods shop/db/main leak: shop/db, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 2},
 		"memory.oom.group": {with(oomLines(a, a, 7, 60_000), "Tasks in "+a+" are going to be killed due to memory.oom.group set",
 			killedLine(7, 60_000), killedLine(8, 1000), time.Millisecond, killedLine(9, 1000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x3"}, 4},
 		"two kills at once": {with(oomLines(a, a, 7, 60_000), oomLines(b, b, 8, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1",

@@ -10,7 +10,8 @@ import (
 
 // Kill is one process that the kernel's OOM killer ended.
 type Kill struct {
-	Process Process // zero if the line is unreadable
+	At      time.Duration // by the clock of the log
+	Process Process       // zero if the line is unreadable
 	// TaskCgroup is the cgroup of the process in the memory controller's tree, from the root of that
 	// tree. It is empty if it is unknown, and Cause then has the reason.
 	TaskCgroup string
@@ -147,7 +148,7 @@ func (l *Log) continueScope(r *Record) {
 func (l *Log) complete(line *killedLine, readable bool, at time.Duration) Kill {
 	d, lost := l.dump, l.lost
 	l.dump = dump{}
-	k := Kill{Process: line.Process}
+	k := Kill{At: at, Process: line.Process}
 	switch s, ok := parseScope(d.scope, line); {
 	case !readable:
 		k.Process, k.Cause = Process{}, notReadable

@@ -42,7 +42,7 @@ func TestLog_ReadsKill(t *testing.T) {
 		k.kill(leak)
 		got := read(t, &oomkill.Log{}, k.records)
 		want := []oomkill.Kill{{
-			Process:    oomkill.Process{PID: 17448, Name: "java", Anon: 64000 * kib},
+			At: got[0].At, Process: oomkill.Process{PID: 17448, Name: "java", Anon: 64000 * kib},
 			TaskCgroup: containerA, LimitCgroup: containerA,
 			Used: signals.Of(signals.Bytes(64 * mib)), Limit: signals.Of(signals.Bytes(64 * mib)), Held: signals.Of(signals.Bytes(63 * mib)), FilesInMemory: signals.Of(signals.Bytes(2 * mib)),
 		}}
