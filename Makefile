@@ -103,6 +103,7 @@ check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes on
 test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
 	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
 	$(MAKE) -o components -o build test-cluster
+	$(MAKE) -o components test-node-v2
 	$(MAKE) -o components e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
@@ -140,10 +141,14 @@ V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 test-node-v2: components ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
 	$(call NODE_V2,20m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
 
+# What every scenario printed is kept in a document.
+TRANSCRIPT    = docs/internals/whole-node-transcript.md
+NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v $(3) | $(GO) tool test2json | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
+e2e-v2: SHELL := bash -o pipefail
 e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2, as kubeadm and kind make it, some as k3s does (root)
-	$(call NODE_V2,60m) -test.v
-	$(call NODE_V2,60m,-env LAYOUT=kind) -test.v
-	$(call NODE_V2,20m,-env LAYOUT=k3s) -test.v -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
+	$(call NODE_V2_KEPT,60m) -title "Output of the scenarios of a whole node: layout of kubeadm"
+	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind) -add -title "Layout of kind"
+	$(call NODE_V2_KEPT,20m,-env LAYOUT=k3s,-test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$') -add -title "Layout of k3s"
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)
