@@ -1,0 +1,90 @@
+package trial_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+// tinyPods is the number of pods that hold next to nothing.
+const tinyPods = 12
+
+// TestEvict_SparesPodsThatDoNotHelp: a process that can not be evicted allocates the node's memory beside twelve
+// tiny pods. None of them goes, and the first record names the consumer. The kubelet's choice evicts
+// two of them before the limit for ineffective evictions.
+func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
+	for _, holder := range []string{"daemon", "critical pod"} {
+		for _, rate := range []string{"20MiB/s", "300MiB/s"} {
+			for choice, dead := range map[string]int{"helps": 0, "kubelet": 2} {
+				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) { besideHolder(t, holder, rate, choice, dead) })
+			}
+		}
+	}
+}
+
+func besideHolder(t *testing.T, kind, rate, choice string, want int) {
+	n := node(t, "spared")
+	var tiny []*sandbox.Hog
+	for i := range tinyPods {
+		tiny = append(tiny, addHog(t, n, fmt.Sprintf("tiny-%02d", i), "", ""))
+	}
+	holder := startHolder(t, n, kind)
+	// With the minimum reclaim the shortage is never as small as a tiny pod.
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=100Mi", "--eviction-choice="+choice, often)
+	used, err := n.WorkingSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Do(within(t, time.Minute), fmt.Sprintf("fill %dMiB at %s", (n.Limit()-used)/mib-40, rate)); err != nil {
+		t.Fatal(err)
+	}
+	last := agent.NoneHelps
+	if want > 0 {
+		last = agent.Ineffective
+	}
+	d := await(t, a, last, agent.Failed)
+	if d.Decision != last || d.MemoryConsumers[0].Bytes < 200*mib {
+		t.Errorf("decision: %+v", d)
+	}
+	t.Logf("%s; %+v", d.Reason, d.MemoryConsumers)
+	if _, err := holder.Do(within(t, time.Minute), "dip 20MiB for 2s"); err != nil { // twenty periodic checks
+		t.Fatal(err)
+	}
+	dead := 0
+	for _, h := range tiny {
+		if !h.Process.Alive() {
+			dead++
+		}
+	}
+	if dead != want {
+		t.Errorf("%d of %d tiny pods were evicted, want %d", dead, tinyPods, want)
+	}
+	if !holder.Process.Alive() {
+		t.Error("the process outside of the agent's reach has ended")
+	}
+	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
+		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
+	}
+}
+
+// startHolder starts a process in a critical pod, or outside of pods.
+func startHolder(t *testing.T, n *trial.Node, kind string) *sandbox.Hog {
+	t.Helper()
+	if kind == "critical pod" {
+		return addHog(t, n, "critical", "{priority: 2000000000, containers: [{name: app, image: hog}]}", "")
+	}
+	service, err := n.AddService(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.StartHog(within(t, patience), service, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() }) // it has exited with the node
+	return h
+}
