@@ -71,7 +71,7 @@ func besideHolder(t *testing.T, kind, rate, choice string, want int) {
 	}
 }
 
-// startHolder starts a process in a critical pod, or outside of pods.
+// startHolder starts a process in a critical pod, or in a cgroup of that name outside of pods.
 func startHolder(t *testing.T, n *trial.Node, kind string) *sandbox.Hog {
 	t.Helper()
 	if kind == "critical pod" {

@@ -27,15 +27,7 @@ func TestLimiter_StopsIneffectiveEvictions(t *testing.T) {
 				pods = append(pods, addHog(t, n, fmt.Sprintf("pod-%d", i), "", "fill 30MiB"))
 			}
 			a := start(t, n, "--eviction-hard=memory.available<100Mi", often)
-			service, err := n.AddService("daemon")
-			if err != nil {
-				t.Fatal(err)
-			}
-			daemon, err := n.StartHog(within(t, patience), service, "main")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = daemon.Close() }) // it has exited with the node
+			daemon := startHolder(t, n, "daemon")
 			// As much as is available after four evictions, less the rest above the kernel's
 			// own limit.
 			filled := make(chan error, 1)
