@@ -86,12 +86,13 @@ demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(GO) build -buildvcs=false -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-pictures: build ## write docs/demo.svg from a run of the demo, and the charts of the raw tables (root; RATE=40MiB LIMIT=512MiB)
+pictures: build ## write docs/demo.svg from a run of the demo, the charts of the raw tables, and docs/helps.svg from a simulation (root; RATE=40MiB LIMIT=512MiB)
 	$(GO) build -o bin/demo ./test/demo
 	$(GO) build -o bin/picture ./test/demo/picture
 	bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT) -color always > bin/demo.ansi
 	bin/picture -in bin/demo.ansi -out docs/demo.svg -command 'make demo' -title 'A pod leaks, Plimsoll evicts it'
 	$(GO) -C test/bench/plot run . -tables ../../../docs/internals/measurements.md -out ../../../docs
+	$(GO) run ./test/demo/incident -scenario examples/scenarios/helps-host-path-writer.yaml -out docs/helps.svg
 
 check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }

@@ -69,6 +69,17 @@ func (o *Outcome) idle() bool {
 	return o.Evicted == nil && !o.Recovered && !failed
 }
 
+// SparedPods returns the pods that were passed over because their end would not help, in the order of
+// the ranking.
+func (o *Outcome) SparedPods() (pods []*signals.Pod) {
+	for i := 0; i < len(o.Ranking) && len(pods) < o.Spared; i++ {
+		if r := &o.Ranking[i]; o.mayChoose(r.Pod) && (o.tooLittle() || o.tooSmall(r)) {
+			pods = append(pods, r.Pod)
+		}
+	}
+	return pods
+}
+
 // mayChoose reports whether a pod may be evicted and has not failed yet.
 func (o *Outcome) mayChoose(p *signals.Pod) bool {
 	return p.Protection == signals.Unprotected && !o.hasFailed(p)

@@ -121,6 +121,7 @@ var mayImport = map[string]struct {
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
 	"test/demo/picture":             {nil, "it renders text of any program"},
+	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "simulate"}, "it draws what a simulation decides, and decides nothing"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.
