@@ -12,18 +12,19 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// hundred adds a hundred pods, each below 5 % of the shortage. From 11 s on they grow together by 40
-// MiB/s, for five seconds.
-func hundred(w *env) {
-	w.outside = func() signals.Amount { return 700 * mib }
+// hundred adds a hundred pods, each below 5 % of the shortage, and usage outside of pods. From 11 s on
+// the pods grow for five seconds, by a rate together.
+func hundred(w *env, outside, rate signals.Amount) {
+	w.outside = func() signals.Amount { return outside }
 	for i := range 100 {
 		p := w.add(fmt.Sprintf("pod-%03d", i), 2*mib)
-		p.rate, p.since, p.until, p.then = 2*mib/5, time.Now().Add(11*time.Second), time.Now().Add(16*time.Second), 4*mib
+		p.rate, p.since, p.until = rate/100, time.Now().Add(11*time.Second), time.Now().Add(16*time.Second)
+		p.then = p.memory + 5*p.rate
 	}
 }
 
 func TestChoice_EvictsSmallPodsThatGrowTogether(t *testing.T) {
-	w := chosen(t, 30*time.Second, eviction.Helps, []eviction.Threshold{hard()}, hundred)
+	w := chosen(t, 30*time.Second, eviction.Helps, []eviction.Threshold{hard()}, func(w *env) { hundred(w, 700*mib, 60*mib) })
 	evicted := w.lines(Evicted)
 	if w.minAvailable <= 0 || len(evicted) == 0 || len(w.pods) < 30 {
 		t.Fatalf("%d MiB were available at least, %d pods remain, reported %d evictions, %d times none", w.minAvailable/mib, len(w.pods), len(evicted), w.count(NoneHelps))
@@ -238,8 +239,18 @@ func TestGrowth_ForgetsAfterPressure(t *testing.T) {
 	none.noteCandidates(&r.s, 1, r.pods)
 }
 
-// The measurement that confirms imminent exhaustion is the base of growth.
-func TestGrowth_BeginsWithConfirmation(t *testing.T) {
+// The measurement that confirms imminent exhaustion is the base of growth: the first choice knows
+// which pods grow.
+func TestChoice_GrowthBeginsWithConfirmation(t *testing.T) {
+	threshold := eviction.Threshold{Signal: signals.MemoryAvailable, Value: quantity(500 * mib)}
+	w := chosen(t, 20*time.Second, eviction.Helps, []eviction.Threshold{threshold}, func(w *env) { hundred(w, 300*mib, 150*mib) })
+	acted := slices.DeleteFunc(w.verbs(), func(v Verb) bool { return v == Pending })
+	if len(acted) == 0 || acted[0] != Evicted || *w.lines(Evicted)[0].GrewOver < 10 {
+		t.Errorf("reported %v", acted)
+	}
+}
+
+func TestGrowth_ComparesWithCandidates(t *testing.T) {
 	r := newRanked(t, signals.MemoryAvailable, "a", "b")
 	var memory signals.Set
 	memory.Add(signals.MemoryAvailable)
