@@ -250,6 +250,29 @@ func TestChoice_GrowthBeginsWithConfirmation(t *testing.T) {
 	}
 }
 
+// The next early check is not delayed if it may find that a pod grows.
+func TestDelayRetry_AwaitsGrowth(t *testing.T) {
+	memory, pids := hard(), eviction.Threshold{Signal: signals.PIDAvailable, Value: quantity(100)}
+	for _, tc := range []struct {
+		about  string
+		target eviction.Threshold
+		growth PodGrowth
+		want   time.Duration
+	}{
+		{"no earlier measurement", memory, PodGrowth{Imminent: true}, confirmTime},
+		{"pods grow, exhaustion not imminent", memory, PodGrowth{Over: time.Second, Least: mib}, confirmTime},
+		{"no pod grows", memory, PodGrowth{Over: time.Second}, failurePace},
+		{"exhaustion imminent", memory, PodGrowth{Over: time.Second, Imminent: true}, failurePace},
+		{"PIDs", pids, PodGrowth{}, failurePace},
+	} {
+		a, s := steadyAgent(t, gib), &signals.Snapshot{At: time.Unix(1000, 0)}
+		a.delayRetry(&Outcome{Snapshot: s, Verdict: eviction.Verdict{Target: &tc.target}, Growth: tc.growth}, NoneHelps)
+		if got := a.retryAt.Sub(s.At); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.about, got, tc.want)
+		}
+	}
+}
+
 func TestGrowth_ComparesWithCandidates(t *testing.T) {
 	r := newRanked(t, signals.MemoryAvailable, "a", "b")
 	var memory signals.Set
