@@ -116,7 +116,7 @@ func New(settings Settings, p Parts) *Agent {
 	}
 	a.armed, _ = a.arming.Armed()
 	a.logged.conditions = p.Machine.Conditions()
-	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true}
+	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true, growth: &growth{}}
 	a.killMonitor.observer = p.Observer
 	a.constraints = Constraints{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Kills: a.kills, AwaitsDeleted: true}
 	return a
@@ -279,7 +279,7 @@ func expectEffect(o *Outcome) {
 		o.Inflight.ExpectNoSignal(&o.Verdict)
 		return
 	}
-	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedUsage())
+	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedRelief())
 }
 
 // adoptPolicy replaces the policy once new capacities of the node are known. Timers and

@@ -34,6 +34,7 @@ type Checker struct {
 	seen       signals.Observations // last observation before a pod is chosen
 	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
 	deleted    deletions
+	growth     *growth // nil in a scenario, which has no measurements in between
 }
 
 // round is the progress of a check.
@@ -190,6 +191,7 @@ func (c *Checker) nextThreshold() {
 func (c *Checker) endWithoutTarget() {
 	if c.outcome.Snapshot.Kind == signals.Periodic {
 		c.lastServed = 0
+		c.growth.forget()
 	}
 	c.stage = atEnd
 }
@@ -293,6 +295,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	target := o.Verdict.Target
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
+	c.noteGrowth(o)
 	if c.evaluateLastEviction(o) {
 		c.endTurn()
 		return Plan{}

@@ -114,6 +114,40 @@ func TestChoice_DecidesAnewInEachCheck(t *testing.T) {
 	}
 }
 
+// The first pod of the ranking holds nearly nothing but page cache, which its end does not free.
+func TestChoice_PageCacheIsNoRelief(t *testing.T) {
+	w := chosen(t, 9*time.Second, eviction.Helps, []eviction.Threshold{hard()}, func(w *env) {
+		w.add("cache", 900*mib).cache = 899 * mib
+		w.add("leak", 60*mib)
+	})
+	d := w.lines(Evicted)
+	if len(d) != 1 || d[0].Pod != "default/leak" || d[0].KubeletWouldEvict != "default/cache" || !strings.HasSuffix(d[0].Ranking[0].Reason, ", frees 1Mi, too small to help") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A crash-looping pod holds next to nothing, and the layers of its dead containers much.
+func TestChoice_DeadContainersAreRelief(t *testing.T) {
+	w := chosen(t, 20*time.Second, eviction.Helps, full(), func(w *env) {
+		hostPathWriter(w)
+		w.disk = 10*gib + 500*mib
+		crashing := w.add("crashing", mib)
+		crashing.Priority, crashing.disk, crashing.dead = 1000, mib, gib
+	})
+	d := w.lines(Evicted)
+	if len(d) != 1 || d[0].Pod != "default/crashing" || d[0].Spared != 15 || len(w.pods) != 15 {
+		t.Fatalf("%d pods remain, reported %v", len(w.pods), w.verbs())
+	}
+	w = chosen(t, 20*time.Second, eviction.Helps, full(), func(w *env) {
+		w.disk, w.collects = 10*gib, time.Second
+		w.add("crashing", mib).dead = gib
+	})
+	d = w.lines(Evicted)
+	if len(d) != 1 || d[0].Ranking[0].Reason != "uses 0, within its request of 0, priority 0, frees 1Gi" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Pods are ranked by processes, and threads are PIDs.
 func TestChoice_ThreadsArePIDs(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{{Signal: signals.PIDAvailable, Value: quantity(100)}}, func(w *env) {

@@ -46,6 +46,11 @@ type Decision struct {
 	// the number of pods that were passed over because their end would not help.
 	KubeletWouldEvict string `json:"kubeletWouldEvict,omitempty"`
 	Spared            int    `json:"spared,omitempty"`
+	// GrewMost is the pod that grew most since an earlier measurement under this pressure, protected
+	// pods included, GrewBy its growth, and GrewOver the time since.
+	GrewMost string   `json:"grewMost,omitempty"`
+	GrewBy   int64    `json:"grewBy,omitempty"`
+	GrewOver *float64 `json:"grewOverMillis,omitempty"`
 	// MemoryConsumers are the largest consumers of memory if evictions do not free it.
 	MemoryConsumers []signals.Consumer `json:"memoryConsumers,omitempty"`
 }

@@ -58,6 +58,7 @@ type env struct {
 type envPod struct {
 	signals.Pod
 	memory           signals.Amount
+	cache            signals.Amount // the part of it that is page cache
 	rate             signals.Amount // per second, from since to until
 	since            time.Time
 	until            time.Time // zero: unlimited
@@ -69,6 +70,7 @@ type envPod struct {
 	asked            func(context.Context, Changes) (EvictionResult, error) // its own graceful termination
 	selfExit         time.Duration                                          // it ends by itself during the report, and its memory is freed after this delay
 	disk             signals.Amount
+	dead             signals.Amount // layers of dead containers
 	inodes           signals.Amount
 	processes        signals.PIDs
 	tasks            signals.PIDs   // threads included; 0: not measured
@@ -161,7 +163,7 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 
 // room returns the amount available on nodefs.
 func (w *env) room() signals.Amount {
-	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk })
+	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk + p.dead })
 }
 
 func (w *env) inodesFree() signals.Amount {
@@ -212,7 +214,11 @@ func (w *env) Measure(context.Context) (candidates []signals.Candidate) {
 			c.Usage = &signals.Usage{Memory: signals.Of(signals.Bytes(p.uses(time.Now()))),
 				EphemeralStorage: signals.Of(signals.Bytes(p.disk)), Processes: signals.Of(p.processes), Tasks: signals.Measured[signals.PIDs]{Value: p.tasks, Known: p.tasks > 0},
 				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
-					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}}}
+					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}},
+				OtherLayers: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(p.dead))}}
+			if p.cache > 0 {
+				c.Usage.MemoryRelief = signals.Of(signals.Bytes(p.uses(time.Now()) - p.cache))
+			}
 		}
 		candidates = append(candidates, c)
 	}

@@ -10,6 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/ranking"
 )
 
 // limitedRun is live with a limiter.
@@ -186,6 +187,32 @@ func TestOwnerBackoff_EvictsNoOtherPodInstead(t *testing.T) {
 			if d.Decision == Limited && (d.LimitedBy != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Reason, "no pod behind it exceeds its request")) {
 				t.Errorf("%+v", d)
 			}
+		}
+	}
+}
+
+// The limiter compares usage as it is observed, and knows what a pod leaves behind.
+func TestLimiterView_SeparatesUsageAndRelief(t *testing.T) {
+	memory := func(usage, relief signals.Bytes) *signals.Usage {
+		return &signals.Usage{Memory: signals.Of(usage), MemoryRelief: signals.Of(relief), Processes: signals.Of[signals.PIDs](2), Tasks: signals.Of[signals.PIDs](9)}
+	}
+	dead := &signals.Usage{OtherLayers: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](70)}}
+	for _, tc := range []struct {
+		about string
+		sig   signals.Signal
+		usage *signals.Usage
+		want  limiter.Share
+	}{
+		{"page cache stays", signals.MemoryAvailable, memory(100, 30), limiter.Share{Used: 100, Kept: 70, Known: true}},
+		{"the relief is newer than the usage", signals.MemoryAvailable, memory(100, 130), limiter.Share{Used: 130, Known: true}},
+		{"one figure", signals.MemoryAvailable, &signals.Usage{Memory: signals.Of[signals.Bytes](100)}, limiter.Share{Used: 100, Known: true}},
+		{"threads", signals.PIDAvailable, memory(100, 30), limiter.Share{Used: 9, Known: true}},
+		{"dead layers are the pod's", signals.NodefsAvailable, dead, limiter.Share{Used: 70, Known: true}},
+		{"unmeasured", signals.MemoryAvailable, nil, limiter.Share{}},
+	} {
+		ranked := ranking.Rank([]signals.Candidate{{Pod: &signals.Pod{}, Usage: tc.usage}}, tc.sig, signals.Rootfs)
+		if got := limiterView(&signals.Observation{}, ranked).Shares[0]; got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.about, got, tc.want)
 		}
 	}
 }

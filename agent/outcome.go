@@ -33,6 +33,7 @@ type Outcome struct {
 	Relief      signals.Amount
 	Spared      int
 	KubeletsPod *signals.Pod
+	Growth      PodGrowth // of the ranked pods; empty in a scenario
 	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit
@@ -51,11 +52,11 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// evictedUsage returns the amount that the end of the evicted pod frees, by the ranking.
-func (o *Outcome) evictedUsage() signals.Amount {
+// evictedRelief returns the amount that the end of the evicted pod frees.
+func (o *Outcome) evictedRelief() signals.Amount {
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == o.Evicted.Pod {
-			return o.Ranking[i].Key.Relief()
+			return o.Ranking[i].Relief.Amount
 		}
 	}
 	return 0

@@ -36,10 +36,13 @@ func For(s signals.Signal) Order {
 	return ByMemory
 }
 
-// Ranked is a pod with its key.
+// Ranked is a pod with its key. Its place does not depend on the other fields.
 type Ranked struct {
 	signals.Candidate
-	Key Key
+	Key    Key
+	Relief Relief
+	// Growth is the increase of the relief since an earlier measurement, which the caller sets.
+	Growth signals.Amount
 }
 
 // Key is the set of values that determine a pod's place, and so the reason for it.
@@ -67,7 +70,8 @@ func Rank(pods []signals.Candidate, s signals.Signal, measure signals.Storage) [
 	order := For(s)
 	ranked := make([]Ranked, len(pods))
 	for i, c := range pods {
-		ranked[i] = Ranked{c, keyOf(c, order, measure)}
+		k := keyOf(c, order, measure)
+		ranked[i] = Ranked{Candidate: c, Key: k, Relief: reliefOf(&c, &k, measure)}
 	}
 	slices.SortFunc(ranked, func(a, b Ranked) int { return compare(&a, &b) })
 	return ranked

@@ -20,9 +20,12 @@ type DirectoryOptions struct {
 	KubeletRoot string
 	// PodLogs contains <namespace>_<name>_<uid>/<container>: "/var/log/pods" if empty.
 	PodLogs string
-	// Layers returns the container runtime's usage of running containers. If it is nil,
-	// writable layers are unknown.
+	// Layers returns the container runtime's usage of containers. If it is nil, writable layers are
+	// unknown.
 	Layers func(context.Context) ([]cri.ContainerStats, error)
+	// Containers lists the containers of the runtime, including dead ones. If it is nil, dead
+	// containers without a report of their layers are not known.
+	Containers func(context.Context) ([]cri.Container, error)
 
 	PodTime   time.Duration // for one pod; default 5 s
 	RoundTime time.Duration // for all pods; default 20 s
@@ -73,6 +76,7 @@ type Directories struct {
 	idle    []*walking                // threads without a walk
 	hanging map[string]*walking       // abandoned walks, by pod UID
 	layers  layers
+	dead    deadContainers
 	where   string    // the path that the current round waits for
 	due     time.Time // the deadline of the current round
 }

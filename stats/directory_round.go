@@ -18,7 +18,7 @@ import (
 
 // place is one component of a pod's disk usage.
 type place struct {
-	storage signals.Storage // 0 if it counts for the pod alone
+	storage signals.Storage // 0: files of the kubelet, which pods are not ranked by
 	name    string          // of the container or the volume
 }
 
@@ -86,7 +86,7 @@ func isName(s string) bool {
 func (d *Directories) round(ctx context.Context, todo []task) error {
 	d.at("the container runtime")
 	asking, cancel := context.WithTimeout(ctx, layersTimeout)
-	layersErr := d.readLayers(asking)
+	layersErr := errors.Join(d.readLayers(asking), d.readDeadContainers(asking))
 	cancel()
 	tops, topsErr := d.openTops()
 	defer tops.close()

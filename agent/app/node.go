@@ -135,9 +135,9 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	for i := range n.read { // other providers do not count tasks
+	for i := range n.read { // other providers count neither tasks nor the memory that is freed
 		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
-			usage.Tasks = own.Tasks
+			usage.Tasks, usage.MemoryRelief = own.Tasks, own.MemoryRelief
 		}
 	}
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.wasEvicted(c.Pod) })
