@@ -9,9 +9,9 @@ import (
 
 // Merge adds the last results to candidates while they are current: the writable layer and logs
 // of each container, the volumes, and the sum of all as ephemeral storage. The layers of other
-// containers of the pod and the files of the kubelet are added apart. Each changed candidate receives its own copy of the usage; the original stays unchanged. A candidate
-// without a usage receives one if anything was measured. Candidates without a measurement stay
-// unchanged.
+// containers of the pod and the files of the kubelet are added apart. Each changed candidate
+// receives its own copy of the usage; the original stays unchanged. A candidate without a usage
+// receives one if anything was measured. Candidates without a measurement stay unchanged.
 //
 // It does not wait for a disk, and takes about 1 µs and a few hundred bytes per pod.
 func (d *Directories) Merge(candidates []signals.Candidate) {
