@@ -251,6 +251,7 @@ func toldInTime(d *agent.Decision) bool {
 // checkReports checks that the status and exactly one event report a pod's eviction.
 func (s *env) checkReports(p *cluster.Pod, message, starved string) {
 	s.t.Helper()
+	s.until("the pod has failed", func() bool { return s.get(p).Status.Phase == corev1.PodFailed })
 	events := s.events(p, "Evicted")
 	if len(events) != 1 || events[0].Message != message || events[0].Annotations["starved_resource"] != starved {
 		s.t.Errorf("events: %+v", events)
