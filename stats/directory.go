@@ -70,11 +70,14 @@ type Directories struct {
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
+	host    map[string]podDirectories // directories of the host, by path
 	idle    []*walking                // threads without a walk
-	hanging map[string]*walking       // abandoned walks, by pod UID
+	hanging map[string]*walking       // abandoned walks, by pod UID or path
 	layers  layers
-	where   string    // the path that the current round waits for
-	due     time.Time // the deadline of the current round
+	where   string             // the path that the current round waits for
+	due     time.Time          // the deadline of the current round
+	waiting int                // rounds for pods that have not begun
+	preempt context.CancelFunc // ends the current walk through directories of the host; nil for none
 }
 
 // podDirectories is the disk usage of one pod's directories.
@@ -100,7 +103,7 @@ type part struct {
 // OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
+	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
 // endWait is the time that a walk may take to notice its deadline.
@@ -140,8 +143,11 @@ func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	}
 }
 
-// acquire acquires the semaphore. It does not wait behind a hanging walk.
+// acquire acquires the semaphore for a round. It does not wait behind a hanging walk, and ends the
+// walk through a directory of the host.
 func (d *Directories) acquire(ctx context.Context) error {
+	d.await(1)
+	defer d.await(-1)
 	select {
 	case d.semaphore <- struct{}{}:
 	default:
@@ -159,6 +165,15 @@ func (d *Directories) acquire(ctx context.Context) error {
 	defer d.mu.Unlock()
 	d.due = due.Add(endWait)
 	return nil
+}
+
+// await changes the number of rounds for pods that have not begun.
+func (d *Directories) await(change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting += change; d.waiting > 0 && d.preempt != nil {
+		d.preempt()
+	}
 }
 
 func (d *Directories) overdue() bool {
