@@ -110,11 +110,17 @@ func (a *Agent) awaitConsumers(o *Outcome) {
 	if m.isCurrent(now) && (verb == Ineffective || now.Sub(m.begun) < consumersPace) {
 		return // the line has them
 	}
-	if slices.ContainsFunc(m.awaiting, func(i incomplete) bool { return i.threshold == t && i.decision.Decision == verb }) {
+	at := slices.IndexFunc(m.awaiting, func(i incomplete) bool { return i.threshold == t && i.decision.Decision == verb })
+	if at >= 0 && !m.awaiting[at].decision.Time.Before(a.lastBlock(t, uselessBlock).since) {
 		return
 	}
 	shortage := Shortage{Signal: t.Signal, Seen: *a.checker.observed(o, t.Signal), Pods: o.podsTogether()}
-	m.awaiting = append(m.awaiting, incomplete{a.decision(o, verb), t, shortage})
+	i := incomplete{a.decision(o, verb), t, shortage}
+	if at >= 0 { // of an earlier episode
+		m.awaiting[at] = i
+		return
+	}
+	m.awaiting = append(m.awaiting, i)
 	a.consumption.waiting++
 }
 
@@ -182,7 +188,7 @@ func (a *Agent) repeats(i *incomplete, m *measuredConsumers) Repeat {
 	switch {
 	case i.decision.Decision == Ineffective:
 		return RepeatMeasured
-	case *last == block{}: // it is over, and the next line has the consumers
+	case *last == block{}, i.decision.Time.Before(last.since): // it is over, and the next line has the consumers
 		return ""
 	case !last.measured:
 		return RepeatMeasured
@@ -231,6 +237,9 @@ func (a *Agent) isNewCause(o *Outcome) bool {
 		cause = allTooLittle
 	}
 	a.logged.repeat = ""
+	if last.causes == 0 {
+		last.since = o.Snapshot.At
+	}
 	if last.causes != 0 && level > last.exhausted {
 		a.logged.repeat = level.repeat()
 	} else if last.causes&cause != 0 {

@@ -28,7 +28,8 @@ type block struct {
 	limit     limiter.Limit
 	reason    string
 
-	// Of uselessBlock: what was logged of it.
+	// Of uselessBlock: its begin, and what was logged of it.
+	since     time.Time
 	causes    uint8
 	exhausted exhaustion
 	measured  bool // a line has the consumers
