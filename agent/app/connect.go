@@ -57,6 +57,7 @@ func (a *app) openRuntime(ctx context.Context) error {
 		disks.Filesystems, directories.Layers = a.runtime.ImageFilesystems, a.runtime.ContainerStats
 	}
 	a.node.disks, a.node.directories = stats.OpenDisks(disks), stats.OpenDirectories(directories)
+	a.node.onDisks = stats.NewDiskConsumers(a.node.disks, a.node.directories)
 	a.group.Go(func() { a.node.disks.Run(ctx) })
 	if a.runtime != nil {
 		a.group.Go(func() { a.watchRuntime(ctx) })
