@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,11 @@ func find(t *testing.T, found []signals.Consumer, name string) signals.Consumer 
 	return found[i]
 }
 
+// ofPods returns what was not measured, without the directories that a node may not have.
+func ofPods(unmeasured []string) []string {
+	return slices.DeleteFunc(slices.Clone(unmeasured), func(text string) bool { return strings.HasPrefix(text, "directories of the node not visible") })
+}
+
 // near reports whether an amount is that of files, or little more for their directories.
 func near(got, want signals.Amount) bool { return got >= want && got <= want+want/4+64<<10 }
 
@@ -80,7 +86,8 @@ func TestDiskConsumers_NameWriterToHostPath(t *testing.T) {
 			t.Errorf("%s: %+v, want %d MiB", name, c, want/mib)
 		}
 	}
-	if len(got.Unmeasured) != 1 || got.Unmeasured[0] != "directories not visible to the agent (1): /etc (default/reader)" {
+	if !slices.Equal(got.Unmeasured, []string{"hostPaths not visible to the agent (1): /etc (default/reader)",
+		"directories of the node not visible to the agent (8): /var/lib/systemd/coredump, /var/crash, /var/cache, ..."}) {
 		t.Errorf("unmeasured: %q", got.Unmeasured)
 	}
 }
@@ -113,7 +120,7 @@ func TestDiskConsumers_SkipBroadHostPaths(t *testing.T) {
 	writeFile(t, host.volume("u1")+"/file", mib)
 	writeFile(t, host.root+"/var/lib/kubelet/plugins/x/file", 2*mib)
 	got := host.of(host.consumers(DiskOptions{}), mounting("observer", "/", "/var/log"), mounting("csi", "/var/lib/kubelet/pods/u1", "/var/lib/kubelet", "/proc/1", "/run/x"))
-	if !slices.Equal(got.Unmeasured, []string{"hostPaths that contain directories of pods or images, or are in them (2): / (default/observer), /var/lib/kubelet/pods/u1 (default/csi)"}) {
+	if !slices.Equal(ofPods(got.Unmeasured), []string{"hostPaths that contain directories of pods or images, or are in them (2): / (default/observer), /var/lib/kubelet/pods/u1 (default/csi)"}) {
 		t.Errorf("unmeasured: %q", got.Unmeasured)
 	}
 	// The node's own directories are measured without those of pods, and have the pod's name too.
@@ -145,17 +152,34 @@ func TestDiskConsumers_CountImagesOfRuntime(t *testing.T) {
 		if signal == signals.NodefsAvailable && !near(content.Amount, 6*mib) || signal != signals.NodefsAvailable && content.Amount != 4 {
 			t.Errorf("%s: compressed images: %+v", signal, content)
 		}
-		if len(got.Unmeasured) != 1 || !strings.Contains(got.Unmeasured[0], "/var/lib/containerd (default/a)") {
+		if text := ofPods(got.Unmeasured); len(text) != 1 || !strings.Contains(text[0], "/var/lib/containerd (default/a)") {
 			t.Errorf("unmeasured: %q", got.Unmeasured)
 		}
 	}
 	fault = errors.New("the runtime hangs")
-	if got := host.of(c); len(got.Unmeasured) != 1 || got.Unmeasured[0] != "images: the runtime hangs" {
+	if got := host.of(c); !slices.Equal(ofPods(got.Unmeasured), []string{"images: the runtime hangs"}) {
 		t.Errorf("unmeasured: %q", got.Unmeasured)
 	}
 	usage.UsageKnown, fault = false, nil
-	if got := host.of(c); len(got.Unmeasured) != 1 || !strings.Contains(got.Unmeasured[0], "does not report their usage") {
+	if got := host.of(c); len(ofPods(got.Unmeasured)) != 1 || !strings.Contains(got.Unmeasured[0], "does not report their usage") {
 		t.Errorf("unmeasured: %q", got.Unmeasured)
+	}
+}
+
+// In a container the directories above the mounted ones are those of the container, on another
+// filesystem. They are not the host's.
+func TestDirectories_DistinguishContainerFromHost(t *testing.T) {
+	host := newDisk(t)
+	writeFile(t, host.root+"/data/file", 1)
+	for root, want := range map[string]error{host.root: fs.ErrNotExist, "/": errOtherFilesystem} {
+		d := OpenDirectories(DirectoryOptions{HostRoot: root})
+		at := "/data"
+		if root == "/" {
+			at = host.root + at
+		}
+		if got := d.measureHost(t.Context(), identity{device: 1 << 40}, []string{at}, nil); !errors.Is(got[0].err, want) || got[0].known {
+			t.Errorf("below %s: %+v, want %v", root, got[0], want)
+		}
 	}
 }
 

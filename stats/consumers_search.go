@@ -164,7 +164,7 @@ func (m *diskSearch) apply(usages []hostUsage) {
 			m.directories[u.same].mount(m.directories[i].pod, m.directories[i].pods)
 		}
 	}
-	var absent, late, failed pathList
+	var absent, hidden, late, failed pathList
 	var cause error
 	for i := range usages {
 		u, d := &usages[i], m.directories[i]
@@ -172,9 +172,11 @@ func (m *diskSearch) apply(usages []hostUsage) {
 		case u.same >= 0, errors.Is(u.err, errOtherFilesystem), errors.Is(u.err, errNoFile):
 		case errors.Is(u.err, errNotReached):
 			late.add(d.path, d.pod)
+		case errors.Is(u.err, fs.ErrNotExist) && d.pod != "":
+			absent.add(d.path, d.pod)
 		case errors.Is(u.err, fs.ErrNotExist):
-			if d.pod != "" {
-				absent.add(d.path, d.pod)
+			if u.partial {
+				hidden.add(d.path, "")
 			}
 		case u.err != nil:
 			failed.add(d.path, d.pod)
@@ -188,19 +190,20 @@ func (m *diskSearch) apply(usages []hostUsage) {
 		rest -= min(rest, m.found[i].Amount)
 	}
 	m.add(signals.Consumer{Name: "unaccounted", Kind: signals.ConsumerUnaccounted, Amount: rest})
-	m.listUnmeasured(&absent, &late)
+	m.listUnmeasured(&absent, &hidden, &late)
 	if failed.n > 0 {
 		m.unmeasured = append(m.unmeasured, failed.text("directories without an answer")+"; the first: "+signals.PrintableName(cause.Error()))
 	}
 }
 
 // listUnmeasured adds the directories that are not measured.
-func (m *diskSearch) listUnmeasured(absent, late *pathList) {
+func (m *diskSearch) listUnmeasured(absent, hidden, late *pathList) {
 	for _, list := range []struct {
 		paths *pathList
 		about string
 	}{
-		{absent, "directories not visible to the agent"},
+		{absent, "hostPaths not visible to the agent"},
+		{hidden, "directories of the node not visible to the agent"},
 		{&m.broad, "hostPaths that contain directories of pods or images, or are in them"},
 		{late, "directories not reached in time"},
 		{&m.more, "hostPaths beyond the maximum number"},

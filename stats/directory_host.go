@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,10 @@ type found struct {
 	path     string // without symbolic links, relative to the root of the host
 	identity identity
 	link     link
+	// partial: the agent sees only some directories of the host, as in a container. The directories
+	// above these are those of the container.
+	partial     bool
+	inContainer bool
 }
 
 // hostUsage is the measured usage of a file or directory of the host.
@@ -52,6 +57,7 @@ type hostUsage struct {
 
 var (
 	errOtherFilesystem = errors.New("it is on another filesystem")
+	errNotVisible      = fmt.Errorf("it is a directory of the agent's container: %w", fs.ErrNotExist)
 	errNoFile          = errors.New("it is neither a directory nor a file")
 	errNotReached      = errors.New("the time for directories of the host was over before")
 )
@@ -179,6 +185,9 @@ func (h *hostRound) search(w *walkers, i int, path string) {
 	}
 	if u.err == nil && u.identity != h.on {
 		u.err = errOtherFilesystem
+		if u.inContainer {
+			u.err = errNotVisible
+		}
 	}
 	if u.err != nil {
 		return
@@ -246,6 +255,11 @@ func (d *Directories) find(path string) (f found, err error) {
 		return f, err
 	}
 	defer unix.Close(root) //nolint:errcheck // nothing was written
+	var top unix.Statx_t
+	if err := unix.Statx(root, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &top); err != nil {
+		return f, fmt.Errorf("stat the root of the host: %w", err)
+	}
+	f.partial = d.options.HostRoot != "" && d.options.HostRoot != "/" && top.Attributes_mask&^top.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 	fd, err := openHostFile(d.options.HostRoot, path, unix.O_PATH)
 	if err != nil {
 		return f, err
@@ -261,6 +275,7 @@ func (d *Directories) find(path string) (f found, err error) {
 	}
 	major, minor := unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)) //nolint:unconvert // it is 32 bits wide on some processors
 	f.link = link{device{major, minor}, st.Ino}
+	f.inContainer = f.partial && f.link.device == device{top.Dev_major, top.Dev_minor}
 	if f.path, err = pathBelow(root, fd); err != nil {
 		return f, fmt.Errorf("resolve %s: %w", path, err)
 	}
