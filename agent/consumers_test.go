@@ -232,6 +232,23 @@ func TestConsumers_FlappingThreshold(t *testing.T) {
 	}
 }
 
+// The threshold clears and is met again while the consumers are searched. The line with them has the
+// figures of the present episode.
+func TestConsumers_CompleteThePresentEpisode(t *testing.T) {
+	w := chosen(t, 50*time.Second, eviction.Helps, full(), func(w *env) {
+		hostPathWriter(w)
+		w.disk = 15 * mib
+		w.searches = 30 * time.Second
+		w.later(8*time.Second, func() { w.disk = 20 * gib })
+		w.later(12*time.Second, func() { w.disk = 6 * gib })
+	})
+	expectRepeats(t, w, "", "", RepeatMeasured)
+	lines := w.lines(NoneHelps)
+	if *lines[0].Available != 0 || *lines[1].Available == 0 || *lines[2].Available != *lines[1].Available || lines[2].Time.Before(lines[1].Time) {
+		t.Errorf("the last line has %d bytes available, of %s", *lines[2].Available, lines[2].Time)
+	}
+}
+
 func TestStep_ConsumersDoNotAllocate(t *testing.T) {
 	a := steadyAgent(t, 4<<30)
 	a.consumption = newConsumption(noConsumers{})
