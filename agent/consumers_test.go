@@ -95,7 +95,7 @@ func TestConsumers_OneSearchPerCondition(t *testing.T) {
 			p.memory = mib / 2
 		}
 		w.outside = func() signals.Amount { return 960 * mib }
-		w.searches = 20 * time.Second
+		w.searches = 29 * time.Second
 	})
 	var of []signals.Signal
 	for _, s := range w.shortages {

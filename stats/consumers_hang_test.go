@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -27,6 +28,7 @@ func TestDiskConsumers_AbandonHangingHostPaths(t *testing.T) {
 		paths = append(paths, fmt.Sprint("/dead", i))
 	}
 	c := host.consumers(DiskOptions{})
+	c.directories.options.HostTime = time.Second // for each hanging directory, once
 	active := []signals.Pod{mounting("stuck", paths...), mounting("writer", "/data")}
 	for _, hang := range []int{maxNewHanging, dead, dead} {
 		got := host.of(c, active...)

@@ -26,7 +26,10 @@ type DirectoryOptions struct {
 
 	PodTime   time.Duration // for one pod; default 5 s
 	RoundTime time.Duration // for all pods; default 20 s
-	Entries   int           // per pod; default 2,000,000
+	Entries   int           // per pod or directory of the host; default 2,000,000
+	HostTime  time.Duration // for one directory of the host, or the search for it; default 1 s
+	// HostRoundTime is the time for all directories of the host; default 15 s.
+	HostRoundTime time.Duration
 	// MaxAge is the lifetime of a measurement; default 5 minutes.
 	MaxAge time.Duration
 }
@@ -43,7 +46,8 @@ func (o *DirectoryOptions) fill() {
 	for _, d := range []struct {
 		at  *time.Duration
 		def time.Duration
-	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.MaxAge, 5 * time.Minute}} {
+	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.MaxAge, 5 * time.Minute},
+		{&o.HostTime, time.Second}, {&o.HostRoundTime, 15 * time.Second}} {
 		if *d.at <= 0 {
 			*d.at = d.def
 		}

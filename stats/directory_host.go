@@ -22,9 +22,6 @@ import (
 
 // Bounds of a measurement of directories of the host.
 const (
-	hostRoundTime = 15 * time.Second // for all of them
-	hostTime      = time.Second      // for one, in one measurement
-	findTime      = time.Second      // for the search for one
 	// maxNewHanging is the number of directories that may begin to hang in one measurement. Each
 	// costs the time of its search.
 	maxNewHanging = 4
@@ -65,9 +62,9 @@ var (
 // measureHost measures the paths of the host that are on a filesystem. The least recently measured
 // ones come first, else the order is that of the paths. Neither other paths nor the excluded
 // directories count in a path that contains them. The results are in the order of the paths. It
-// returns at the end of ctx or after 15 s, whichever is first.
+// returns at the end of ctx or after [DirectoryOptions.HostRoundTime], whichever is first.
 func (d *Directories) measureHost(ctx context.Context, on identity, paths, excluded []string) []hostUsage {
-	ctx, cancel := context.WithTimeout(ctx, hostRoundTime)
+	ctx, cancel := context.WithTimeout(ctx, d.options.HostRoundTime)
 	defer cancel()
 	h := &hostRound{d: d, on: on, all: make([]hostUsage, len(paths)), others: map[link]struct{}{}, first: map[link]int{}}
 	var jobs []func(*walkers)
@@ -165,7 +162,7 @@ func (d *Directories) beginSession(ctx context.Context) (session context.Context
 
 // exclude finds a directory that no walk enters.
 func (h *hostRound) exclude(w *walkers, path string) {
-	if r, err := w.run(path, findTime, walk{search: path}); err == nil && r.err == nil {
+	if r, err := w.run(path, h.d.options.HostTime, walk{search: path}); err == nil && r.err == nil {
 		h.others[r.found.link] = struct{}{}
 	}
 }
@@ -177,7 +174,7 @@ func (h *hostRound) search(w *walkers, i int, path string) {
 	if !waits && h.hang == maxNewHanging {
 		return
 	}
-	r, err := w.run(path, findTime, walk{search: path})
+	r, err := w.run(path, h.d.options.HostTime, walk{search: path})
 	if u.found, u.err = r.found, err; err == nil {
 		u.err = r.err
 	} else if !waits {
@@ -223,7 +220,7 @@ func (h *hostRound) walk(w *walkers, i int) {
 	h.d.mu.Lock()
 	known := h.d.host[u.key()]
 	h.d.mu.Unlock()
-	t := task{uid: u.key(), key: u.key(), where: []location{{place{}, ofHost, u.path}}, tried: known.tried, time: hostTime, lap: known.lap, others: h.others}
+	t := task{uid: u.key(), key: u.key(), where: []location{{place{}, ofHost, u.path}}, tried: known.tried, time: h.d.options.HostTime, lap: known.lap, others: h.others}
 	u.failed = w.measure(&t)
 }
 

@@ -48,7 +48,7 @@ func TestNode_FindsConsumersOfEachResource(t *testing.T) {
 	writer := signals.Pod{UID: "u", Namespace: "default", Name: "writer", Volumes: []signals.Volume{{Name: "d", Local: true, HostPath: "/data"}}}
 	host := filepath.Join(root, "host")
 	n := &node{consumers: stats.NewConsumers(options), source: listOf{writer}, disks: stats.OpenDisks(stats.DiskOptions{HostRoot: host, NodeDirectory: "/var/lib/kubelet", Timeout: time.Minute})}
-	n.onDisks = stats.NewDiskConsumers(n.disks, stats.OpenDirectories(stats.DirectoryOptions{HostRoot: host}))
+	n.onDisks = stats.NewDiskConsumers(n.disks, stats.OpenDirectories(stats.DirectoryOptions{HostRoot: host, HostTime: time.Minute, HostRoundTime: time.Minute}))
 	var seen signals.Observations
 	n.disks.Observe(&seen)
 	for signal, want := range map[signals.Signal]string{
