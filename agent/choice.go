@@ -112,13 +112,5 @@ func (a *Agent) describeChoice(d *Decision, o *Outcome) {
 	d.describeGrowth(o)
 	if d.Decision == NoneHelps {
 		d.Reason += "; " + o.SpareReason()
-		a.listConsumers(d, o)
-	}
-}
-
-// listConsumers lists the consumers of memory if no eviction frees it.
-func (a *Agent) listConsumers(d *Decision, o *Outcome) {
-	if a.consumers != nil && o.Verdict.Target.Signal.OfMemory() {
-		d.MemoryConsumers = a.consumers.Consumers()
 	}
 }

@@ -50,9 +50,12 @@ type env struct {
 	enough    []bool         // whether each collection freed what its thresholds need
 	inodes    signals.Amount // available on nodefs before pods; 0: not observed
 
-	outside func() signals.Amount // memory outside of pods
-	freeing signals.Amount        // of pods without processes
-	saved   limiter.Saved
+	outside   func() signals.Amount     // memory outside of pods
+	consumers func() []signals.Consumer // of the exhausted resource
+	searches  time.Duration             // duration of a search for consumers
+	shortages []Shortage                // of each search
+	freeing   signals.Amount            // of pods without processes
+	saved     limiter.Saved
 }
 
 type envPod struct {
@@ -237,11 +240,24 @@ func (w *env) Stored() (all []signals.Candidate) {
 func (w *env) Refresh(context.Context)            {}
 func (w *env) Checked(*Outcome, *eviction.Policy) {}
 func (w *env) Report(d *Decision)                 { w.reported = append(w.reported, d) }
-func (w *env) Consumers() []signals.Consumer {
-	if w.outside == nil {
-		return nil
+
+// Consumers implements Consumers: the daemon, or those of the test.
+func (w *env) Consumers(ctx context.Context, of Shortage) (found signals.Consumption) {
+	w.mu.Lock()
+	w.shortages = append(w.shortages, of)
+	w.mu.Unlock()
+	select {
+	case <-time.After(w.searches):
+	case <-ctx.Done():
+		found.Unmeasured = []string{"the search was ended"}
 	}
-	return []signals.Consumer{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
+	switch {
+	case w.consumers != nil:
+		found.Largest = w.consumers()
+	case w.outside != nil:
+		found.Largest = []signals.Consumer{{Name: "cgroup daemon", Kind: signals.ConsumerCgroup, Amount: w.outside()}}
+	}
+	return found
 }
 func (w *env) saveLimiter(s limiter.Saved) { w.saved = s }
 func (w *env) Save(eviction.Saved)         { w.saves++ }

@@ -10,12 +10,6 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Consumers lists the largest consumers of the node's memory.
-type Consumers interface {
-	// Consumers returns them, the largest first. The memory of one may be a part of another's.
-	Consumers() []signals.Consumer
-}
-
 // forgetEndedConditions drops the limiter's results of evictions for conditions that are over.
 func (c *Checker) forgetEndedConditions(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
@@ -178,15 +172,11 @@ func (o *Outcome) LimitReason() string {
 	return o.LimitedPod.Key() + ": " + text
 }
 
-// describeLimit sets the keys of the limit and, after ineffective evictions, the consumers of
-// memory.
+// describeLimit sets the keys of the limit.
 func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
 	if o.LimitedPod != nil {
 		d.Pod, d.UID = o.LimitedPod.Key(), o.LimitedPod.UID
-	}
-	if d.Decision == Ineffective {
-		a.listConsumers(d, o)
 	}
 }
 

@@ -42,12 +42,15 @@ func TestIneffective_PausesAfterTwoEvictions(t *testing.T) {
 				}
 				w.daemon(rate, 714*mib)
 			})
-			if w.count(Ineffective) != 1 || len(w.evicted()) != 2 {
-				t.Fatalf("evicted %v, %d times found ineffective", w.evicted(), w.count(Ineffective))
+			lines := w.lines(Ineffective)
+			if len(lines) != 2 || len(w.evicted()) != 2 {
+				t.Fatalf("evicted %v, %d times found ineffective", w.evicted(), len(lines))
 			}
-			i := slices.IndexFunc(w.reported, func(d *Decision) bool { return d.Decision == Ineffective })
-			d := w.reported[i]
-			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
+			if lines[0].Repeated != "" || lines[0].Consumers != nil || lines[1].Repeated != RepeatMeasured || lines[0].Reason != lines[1].Reason {
+				t.Errorf("%+v, then %+v", lines[0], lines[1])
+			}
+			d := lines[1]
+			if d.LimitedBy != "ineffective" || len(d.Consumers) != 1 || d.Consumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
 			if len(w.saved.Conditions) != 1 || w.saved.Conditions[0].Ineffective < 2 {

@@ -58,6 +58,7 @@ func (a *app) openRuntime(ctx context.Context) error {
 		directories.Layers, directories.Containers = a.runtime.ContainerStats, a.runtime.Containers
 	}
 	a.node.disks, a.node.directories = stats.OpenDisks(disks), stats.OpenDirectories(directories)
+	a.node.onDisks = stats.NewDiskConsumers(a.node.disks, a.node.directories)
 	a.group.Go(func() { a.node.disks.Run(ctx) })
 	if a.runtime != nil {
 		a.group.Go(func() { a.watchRuntime(ctx) })

@@ -77,15 +77,25 @@ const (
 func podsToSave(active []signals.Pod) []signals.Pod {
 	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
-		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
-			pod.Containers, pod.Volumes = nil, nil
+		own := len(pod.Containers) + len(pod.Volumes) + hostPathParts(pod.Volumes)
+		if own > maxPartsOfAPod {
+			pod.Containers, pod.Volumes, own = nil, nil, 0
 		}
-		if parts += 1 + len(pod.Containers) + len(pod.Volumes); parts > maxSavedParts {
+		if parts += 1 + own; parts > maxSavedParts {
 			break
 		}
 		saved = append(saved, pod)
 	}
 	return saved
+}
+
+// hostPathParts returns the size of long paths in parts of about 250 bytes. JSON may need six for
+// each byte.
+func hostPathParts(volumes []signals.Volume) (parts int) {
+	for i := range volumes {
+		parts += 6 * len(volumes[i].HostPath) / 250
+	}
+	return parts
 }
 
 func (a *apiPods) pods() []signals.Pod {

@@ -64,6 +64,9 @@ type Volume struct {
 	// Directory is the volume's path below the pod's volumes directory, such as
 	// kubernetes.io~empty-dir/cache. It is empty for volumes elsewhere (hostPath).
 	Directory string
+	// HostPath is the path of a hostPath on the node. Its files count as no pod's usage. It is empty
+	// for other volumes, and for a path that is too long to be stored.
+	HostPath  string   `json:",omitempty"`
 	SizeLimit Quantity // of an emptyDir; 0 is none
 }
 

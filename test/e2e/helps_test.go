@@ -59,7 +59,13 @@ func (s *env) sparesSmallPods() {
 	if d.Decision != agent.NoneHelps || d.Spared != smallPods+1 {
 		s.t.Fatalf("decision: %+v", d)
 	}
-	s.t.Logf("%s: %+v", d.Reason, d)
+	for d.Repeated != agent.RepeatMeasured {
+		d = s.await(a, agent.NoneHelps, agent.Evicted, agent.Failed)
+	}
+	if c := d.Consumers; len(c) == 0 || c[0].Name != host || c[0].Pod != "default/writer" || c[0].Amount < 330*mib {
+		s.t.Errorf("consumers: %+v, not measured: %v", c, d.Unmeasured)
+	}
+	s.t.Logf("%s: %+v", d.Reason, d.Consumers)
 	checks := func() (n int) {
 		for line := range strings.Lines(getPage(s.t, "http://"+address+"/metrics")) {
 			_, _ = fmt.Sscanf(line, "plimsoll_check_duration_seconds_count %d", &n)

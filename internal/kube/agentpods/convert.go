@@ -23,6 +23,8 @@ const (
 	maxContainers = 250
 	// MaxVolumes is the number of volumes of a pod up to which each is converted separately.
 	MaxVolumes = 250
+	// maxHostPath is the maximum length in bytes of the path of a hostPath. A longer one is left out.
+	maxHostPath = 1 << 10
 )
 
 // Convert returns the facts about a pod that decisions need. Requests are those granted by the
@@ -151,6 +153,9 @@ func volume(v *corev1.Volume) signals.Volume {
 		converted.Local, converted.Directory = true, "kubernetes.io~git-repo/"+v.Name
 	case v.HostPath != nil:
 		converted.Local = true
+		if len(v.HostPath.Path) <= maxHostPath {
+			converted.HostPath = v.HostPath.Path
+		}
 	}
 	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
 		converted.SizeLimit = quantity(*v.EmptyDir.SizeLimit)
@@ -159,16 +164,16 @@ func volume(v *corev1.Volume) signals.Volume {
 }
 
 // volumes returns those of the spec. For more than [MaxVolumes] it returns the kubelet's parent
-// directories of them, so that no volume remains unmeasured. The kubelet then enforces their size
-// limits.
+// directories of them and the first hostPath, so that no volume of the pod's own remains unmeasured.
+// The kubelet then enforces their size limits.
 func volumes(spec []corev1.Volume) []signals.Volume {
 	if len(spec) == 0 {
 		return nil
 	}
 	if len(spec) > MaxVolumes {
-		return directories(func(yield func(string) bool) {
+		return directories(func(yield func(signals.Volume) bool) {
 			for i := range spec {
-				if !yield(volume(&spec[i]).Directory) {
+				if !yield(volume(&spec[i])) {
 					return
 				}
 			}

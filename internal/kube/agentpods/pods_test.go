@@ -76,6 +76,11 @@ spec:
 	if got := strings.Join(local, " "); got != "disk=kubernetes.io~empty-dir/disk cfg=kubernetes.io~configmap/cfg repo=kubernetes.io~git-repo/repo host=" {
 		t.Errorf("local volumes: %s", got)
 	}
+	for _, v := range pod.Volumes {
+		if want := map[string]string{"host": "/x"}[v.Name]; v.HostPath != want {
+			t.Errorf("%s has the path %q on the host, want %q", v.Name, v.HostPath, want)
+		}
+	}
 	if pod.Volumes[1].SizeLimit.String() != "1Gi" {
 		t.Error("the size limit of an emptyDir in memory is missing")
 	}

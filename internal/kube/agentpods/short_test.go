@@ -1,8 +1,12 @@
 package agentpods_test
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
@@ -47,12 +51,13 @@ func runs(p *signals.Pod) bool {
 
 func TestShorten_MeasuresEachVolume(t *testing.T) {
 	p := signals.Pod{Volumes: []signals.Volume{
-		{Name: "memory"}, {Name: "host", Local: true},
+		{Name: "memory"}, {Name: "host", Local: true, HostPath: "/data"}, {Name: "host2", Local: true, HostPath: "/other"},
 		{Name: "a", Local: true, Directory: "kubernetes.io~empty-dir/a"}, {Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"},
 		{Name: "c", Local: true, Directory: "kubernetes.io~configmap/c"},
 	}}
 	agentpods.Shorten(&p)
 	want := []signals.Volume{
+		{Name: "host", Local: true, HostPath: "/data"},
 		{Name: "kubernetes.io-empty-dir", Local: true, Directory: "kubernetes.io~empty-dir"},
 		{Name: "kubernetes.io-configmap", Local: true, Directory: "kubernetes.io~configmap"},
 	}
@@ -61,5 +66,30 @@ func TestShorten_MeasuresEachVolume(t *testing.T) {
 			t.Errorf("got %+v, want %+v", p.Volumes, want)
 		}
 		agentpods.Shorten(&p)
+	}
+}
+
+// The path of a hostPath may have any length, and a pod any number of them.
+func TestConvert_BoundsHostPaths(t *testing.T) {
+	pod := &corev1.Pod{}
+	for i := range 10_000 {
+		path := "/" + strings.Repeat("x", i)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
+	}
+	if got := agentpods.Convert(pod).Volumes; len(got) != 1 || got[0].HostPath != "/" {
+		t.Errorf("of 10,000 volumes %d are stored: %+v", len(got), got)
+	}
+	pod.Spec.Volumes = pod.Spec.Volumes[1000:1100]
+	stored := 0
+	for _, v := range agentpods.Convert(pod).Volumes {
+		if len(v.HostPath) > 1024 {
+			t.Fatalf("a path of %d bytes is stored", len(v.HostPath))
+		}
+		if v.HostPath != "" {
+			stored++
+		}
+	}
+	if stored != 24 {
+		t.Errorf("%d paths are stored, want the 24 of at most 1024 bytes", stored)
 	}
 }
