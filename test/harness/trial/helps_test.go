@@ -13,20 +13,20 @@ import (
 // tinyPods is the number of pods that hold next to nothing.
 const tinyPods = 12
 
-// TestEvict_SparesPodsThatDoNotHelp: a process that can not be evicted allocates the node's memory beside twelve
-// tiny pods. None of them goes, and the first record names the consumer. The kubelet's choice evicts
-// two of them before the limit for ineffective evictions.
+// TestEvict_SparesPodsThatDoNotHelp: a process that can not be evicted allocates the node's memory beside
+// twelve tiny pods. None of them goes, and the log names the consumer. The kubelet's choice evicts pods
+// until the limit for ineffective evictions, or all of them.
 func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
 	for _, holder := range []string{"daemon", "critical pod"} {
 		for _, rate := range []string{"20MiB/s", "300MiB/s"} {
-			for choice, dead := range map[string]int{"helps": 0, "kubelet": 2} {
-				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) { besideHolder(t, holder, rate, choice, dead) })
+			for _, choice := range []string{"helps", "kubelet"} {
+				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) { besideHolder(t, holder, rate, choice) })
 			}
 		}
 	}
 }
 
-func besideHolder(t *testing.T, kind, rate, choice string, want int) {
+func besideHolder(t *testing.T, kind, rate, choice string) {
 	n := node(t, "spared")
 	var tiny []*sandbox.Hog
 	for i := range tinyPods {
@@ -35,29 +35,22 @@ func besideHolder(t *testing.T, kind, rate, choice string, want int) {
 	holder := startHolder(t, n, kind)
 	// With the minimum reclaim the shortage is never as small as a tiny pod.
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=100Mi", "--eviction-choice="+choice, often)
-	used, err := n.WorkingSet()
-	if err != nil {
-		t.Fatal(err)
+	fill := func(left int64, at string) {
+		used, err := n.WorkingSet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := holder.Do(within(t, time.Minute), fmt.Sprintf("fill %dMiB%s", (n.Limit()-used)/mib-left, at)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := holder.Do(within(t, time.Minute), fmt.Sprintf("fill %dMiB at %s", (n.Limit()-used)/mib-40, rate)); err != nil {
-		t.Fatal(err)
+	fill(110, "")
+	fill(40, " at "+rate)
+	if choice == "helps" {
+		spared(t, a, kind)
+	} else {
+		await(t, a, agent.Ineffective, agent.Failed) // Failed: no pod is left
 	}
-	last := agent.NoneHelps
-	if want > 0 {
-		last = agent.Ineffective
-	}
-	d := await(t, a, last, agent.Failed)
-	if d.Decision != last {
-		t.Fatalf("decision: %+v", d)
-	}
-	for d.Repeated != agent.RepeatMeasured {
-		d = await(t, a, last, agent.Failed)
-	}
-	names := map[string]string{"daemon": "cgroup daemon", "critical pod": "pods (kubepods)"}
-	if len(d.Consumers) == 0 || d.Consumers[0].Name != names[kind] || d.Consumers[0].Amount < 200*mib {
-		t.Errorf("decision: %+v", d)
-	}
-	t.Logf("%s; %+v", d.Reason, d.Consumers)
 	if _, err := holder.Do(within(t, time.Minute), "dip 20MiB for 2s"); err != nil { // twenty periodic checks
 		t.Fatal(err)
 	}
@@ -67,15 +60,30 @@ func besideHolder(t *testing.T, kind, rate, choice string, want int) {
 			dead++
 		}
 	}
-	if dead != want {
-		t.Errorf("%d of %d tiny pods were evicted, want %d", dead, tinyPods, want)
+	if choice == "helps" && dead > 0 || choice == "kubelet" && dead < 2 {
+		t.Errorf("%d of %d tiny pods were evicted", dead, tinyPods)
 	}
+	t.Logf("%d of %d tiny pods were evicted", dead, tinyPods)
 	if !holder.Process.Alive() {
 		t.Error("the process outside of the agent's reach has ended")
 	}
 	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
 		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
 	}
+}
+
+// spared checks that no pod helps, and that the consumer of the memory is named.
+func spared(t *testing.T, a *trial.Agent, kind string) {
+	t.Helper()
+	d := await(t, a, agent.NoneHelps, agent.Evicted, agent.Failed)
+	for d.Decision == agent.NoneHelps && d.Repeated != agent.RepeatMeasured {
+		d = await(t, a, agent.NoneHelps, agent.Evicted, agent.Failed)
+	}
+	consumer := map[string]string{"daemon": "cgroup daemon", "critical pod": "pods (kubepods)"}[kind]
+	if len(d.Consumers) == 0 || d.Consumers[0].Name != consumer || d.Consumers[0].Amount < 200*mib {
+		t.Errorf("decision: %+v", d)
+	}
+	t.Logf("%s; %+v", d.Reason, d.Consumers)
 }
 
 // startHolder starts a process in a critical pod, or in a cgroup of that name outside of pods.
