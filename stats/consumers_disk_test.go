@@ -18,11 +18,7 @@ import (
 
 // mounting returns a pod with hostPaths.
 func mounting(name string, paths ...string) signals.Pod {
-	p := signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name}
-	for i, path := range paths {
-		p.Volumes = append(p.Volumes, signals.Volume{Name: fmt.Sprint("v", i), Local: true, HostPath: path})
-	}
-	return p
+	return signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name, HostPaths: paths}
 }
 
 // consumers returns the consumers of the disk of a host.
@@ -214,7 +210,7 @@ func TestDiskConsumers_BoundHostileHostPaths(t *testing.T) {
 		}
 	}
 	active = append(active, mounting("named", bad, long, "/"+strings.Repeat("x", 4<<10)), mounting("writer", "/data"))
-	active[0].Volumes = append(active[0].Volumes, signals.Volume{Name: "long", Local: true})
+	active[0].HostPaths = append(active[0].HostPaths, "")
 	c := host.consumers(DiskOptions{})
 	got := host.of(c, active...)
 	for _, one := range got.Largest {
@@ -232,7 +228,7 @@ func TestDiskConsumers_BoundHostileHostPaths(t *testing.T) {
 		t.Errorf("%d consumers, %d directories stored", len(got.Largest), len(c.directories.host))
 	}
 	text := strings.Join(got.Unmeasured, "\n")
-	for _, want := range []string{"hostPaths beyond the maximum number (", "hostPaths with a path that is too long (1): long (default/hostile-0)", "file name too long"} {
+	for _, want := range []string{"hostPaths beyond the maximum number (", "hostPaths with a path that is too long (1): of default/hostile-0", "file name too long"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

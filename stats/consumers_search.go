@@ -135,15 +135,11 @@ func (m *diskSearch) hostPaths() (all []mountedPath) {
 // and of filesystems in memory are left out.
 func (m *diskSearch) hostPathsOf(p *signals.Pod) (paths []mountedPath) {
 	seen := map[string]bool{}
-	for i := range p.Volumes {
-		v := &p.Volumes[i]
-		if !v.Local || v.Directory != "" {
-			continue
-		}
-		at := path.Clean(v.HostPath)
+	for _, named := range p.HostPaths {
+		at := path.Clean(named)
 		switch {
-		case v.HostPath == "":
-			m.long.add(v.Name, p.Key())
+		case named == "":
+			m.long.add("of "+p.Key(), "")
 		case !path.IsAbs(at), seen[at]:
 		case slices.ContainsFunc(inMemory, func(dir string) bool { return isBelow(at, dir) }):
 		default:

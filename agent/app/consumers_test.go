@@ -45,7 +45,7 @@ func TestNode_FindsConsumersOfEachResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer := signals.Pod{UID: "u", Namespace: "default", Name: "writer", Volumes: []signals.Volume{{Name: "d", Local: true, HostPath: "/data"}}}
+	writer := signals.Pod{UID: "u", Namespace: "default", Name: "writer", HostPaths: []string{"/data"}}
 	host := filepath.Join(root, "host")
 	n := &node{consumers: stats.NewConsumers(options), source: listOf{writer}, disks: stats.OpenDisks(stats.DiskOptions{HostRoot: host, NodeDirectory: "/var/lib/kubelet", Timeout: time.Minute})}
 	n.onDisks = stats.NewDiskConsumers(n.disks, stats.OpenDirectories(stats.DirectoryOptions{HostRoot: host, HostTime: time.Minute, HostRoundTime: time.Minute}))

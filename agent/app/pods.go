@@ -77,9 +77,9 @@ const (
 func podsToSave(active []signals.Pod) []signals.Pod {
 	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
-		own := len(pod.Containers) + len(pod.Volumes) + hostPathParts(pod.Volumes)
+		own := len(pod.Containers) + len(pod.Volumes) + hostPathParts(pod.HostPaths)
 		if own > maxPartsOfAPod {
-			pod.Containers, pod.Volumes, own = nil, nil, 0
+			pod.Containers, pod.Volumes, pod.HostPaths, own = nil, nil, nil, 0
 		}
 		if parts += 1 + own; parts > maxSavedParts {
 			break
@@ -91,9 +91,9 @@ func podsToSave(active []signals.Pod) []signals.Pod {
 
 // hostPathParts returns the size of long paths in parts of about 250 bytes. JSON may need six for
 // each byte.
-func hostPathParts(volumes []signals.Volume) (parts int) {
-	for i := range volumes {
-		parts += 6 * len(volumes[i].HostPath) / 250
+func hostPathParts(paths []string) (parts int) {
+	for _, path := range paths {
+		parts += 6 * len(path) / 250
 	}
 	return parts
 }

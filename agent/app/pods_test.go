@@ -35,9 +35,9 @@ func TestPodsToSave_BoundsPartsPerPod(t *testing.T) {
 		t.Errorf("%d pods are saved", len(saved))
 	}
 	for i := range active { // paths with characters that JSON replaces by six bytes
-		active[i].Containers, active[i].Volumes = nil, nil
-		for range 1 + i%90 {
-			active[i].Volumes = append(active[i].Volumes, signals.Volume{HostPath: "/" + strings.Repeat("\x01", 2*i)})
+		active[i].Containers, active[i].Volumes = nil, make([]signals.Volume, 1+i%90)
+		for range active[i].Volumes {
+			active[i].HostPaths = append(active[i].HostPaths, "/"+strings.Repeat("\x01", 2*i))
 		}
 	}
 	if text, err = json.Marshal(podsToSave(active)); err != nil || len(text) > 6<<20 {

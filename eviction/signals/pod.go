@@ -35,6 +35,9 @@ type Pod struct {
 	// requests nor limits.
 	Ephemeral []string
 	Volumes   []Volume
+	// HostPaths are the paths of its hostPaths on the node. Files there count as no pod's usage. A path
+	// that is too long to be stored is empty.
+	HostPaths []string `json:",omitempty"`
 
 	// EndsBy is the end of the grace period of a deleted pod; zero for other pods.
 	EndsBy time.Time
@@ -64,9 +67,6 @@ type Volume struct {
 	// Directory is the volume's path below the pod's volumes directory, such as
 	// kubernetes.io~empty-dir/cache. It is empty for volumes elsewhere (hostPath).
 	Directory string
-	// HostPath is the path of a hostPath on the node. Its files count as no pod's usage. It is empty
-	// for other volumes, and for a path that is too long to be stored.
-	HostPath  string   `json:",omitempty"`
 	SizeLimit Quantity // of an emptyDir; 0 is none
 }
 

@@ -23,7 +23,7 @@ const (
 	maxContainers = 250
 	// MaxVolumes is the number of volumes of a pod up to which each is converted separately.
 	MaxVolumes = 250
-	// maxHostPath is the maximum length in bytes of the path of a hostPath. A longer one is left out.
+	// maxHostPath is the maximum length in bytes of the path of a hostPath.
 	maxHostPath = 1 << 10
 )
 
@@ -59,7 +59,7 @@ func Convert(pod *corev1.Pod) signals.Pod {
 			converted.Ephemeral = append(converted.Ephemeral, id)
 		}
 	}
-	converted.Volumes = volumes(pod.Spec.Volumes)
+	converted.Volumes, converted.HostPaths = volumes(pod.Spec.Volumes), hostPaths(pod.Spec.Volumes)
 	return converted
 }
 
@@ -153,9 +153,6 @@ func volume(v *corev1.Volume) signals.Volume {
 		converted.Local, converted.Directory = true, "kubernetes.io~git-repo/"+v.Name
 	case v.HostPath != nil:
 		converted.Local = true
-		if len(v.HostPath.Path) <= maxHostPath {
-			converted.HostPath = v.HostPath.Path
-		}
 	}
 	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
 		converted.SizeLimit = quantity(*v.EmptyDir.SizeLimit)
@@ -164,16 +161,16 @@ func volume(v *corev1.Volume) signals.Volume {
 }
 
 // volumes returns those of the spec. For more than [MaxVolumes] it returns the kubelet's parent
-// directories of them and the first hostPath, so that no volume of the pod's own remains unmeasured.
-// The kubelet then enforces their size limits.
+// directories of them, so that no volume remains unmeasured. The kubelet then enforces their size
+// limits.
 func volumes(spec []corev1.Volume) []signals.Volume {
 	if len(spec) == 0 {
 		return nil
 	}
 	if len(spec) > MaxVolumes {
-		return directories(func(yield func(signals.Volume) bool) {
+		return directories(func(yield func(string) bool) {
 			for i := range spec {
-				if !yield(volume(&spec[i])) {
+				if !yield(volume(&spec[i]).Directory) {
 					return
 				}
 			}
@@ -184,6 +181,24 @@ func volumes(spec []corev1.Volume) []signals.Volume {
 		converted[i] = volume(&spec[i])
 	}
 	return converted
+}
+
+// hostPaths returns the paths of hostPaths. For more than [MaxVolumes] volumes it returns the first one.
+func hostPaths(spec []corev1.Volume) (paths []string) {
+	for i := range spec {
+		on := spec[i].HostPath
+		if on == nil {
+			continue
+		}
+		at := on.Path
+		if len(at) > maxHostPath {
+			at = ""
+		}
+		if paths = append(paths, at); len(spec) > MaxVolumes {
+			break
+		}
+	}
+	return paths
 }
 
 // quantity stores the canonical text, for messages, and the value, rounded up to a whole number.

@@ -3,6 +3,7 @@ package agentpods_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,10 +77,8 @@ spec:
 	if got := strings.Join(local, " "); got != "disk=kubernetes.io~empty-dir/disk cfg=kubernetes.io~configmap/cfg repo=kubernetes.io~git-repo/repo host=" {
 		t.Errorf("local volumes: %s", got)
 	}
-	for _, v := range pod.Volumes {
-		if want := map[string]string{"host": "/x"}[v.Name]; v.HostPath != want {
-			t.Errorf("%s has the path %q on the host, want %q", v.Name, v.HostPath, want)
-		}
+	if !slices.Equal(pod.HostPaths, []string{"/x"}) {
+		t.Errorf("hostPaths %q", pod.HostPaths)
 	}
 	if pod.Volumes[1].SizeLimit.String() != "1Gi" {
 		t.Error("the size limit of an emptyDir in memory is missing")

@@ -21,7 +21,9 @@ func TestShorten_PreservesRankAndSize(t *testing.T) {
 		short := whole
 		agentpods.Shorten(&short)
 		got, want := short, whole
-		got.Containers, got.Ephemeral, got.Volumes, want.Containers, want.Ephemeral, want.Volumes = nil, nil, nil, nil, nil, nil
+		for _, p := range []*signals.Pod{&got, &want} {
+			p.Containers, p.Ephemeral, p.Volumes, p.HostPaths = nil, nil, nil, nil
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
 		}
@@ -50,20 +52,19 @@ func runs(p *signals.Pod) bool {
 }
 
 func TestShorten_MeasuresEachVolume(t *testing.T) {
-	p := signals.Pod{Volumes: []signals.Volume{
-		{Name: "memory"}, {Name: "host", Local: true, HostPath: "/data"}, {Name: "host2", Local: true, HostPath: "/other"},
+	p := signals.Pod{HostPaths: []string{"/data", "/other"}, Volumes: []signals.Volume{
+		{Name: "memory"}, {Name: "host", Local: true},
 		{Name: "a", Local: true, Directory: "kubernetes.io~empty-dir/a"}, {Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"},
 		{Name: "c", Local: true, Directory: "kubernetes.io~configmap/c"},
 	}}
 	agentpods.Shorten(&p)
 	want := []signals.Volume{
-		{Name: "host", Local: true, HostPath: "/data"},
 		{Name: "kubernetes.io-empty-dir", Local: true, Directory: "kubernetes.io~empty-dir"},
 		{Name: "kubernetes.io-configmap", Local: true, Directory: "kubernetes.io~configmap"},
 	}
 	for range 2 { // the second call changes nothing
-		if !reflect.DeepEqual(p.Volumes, want) {
-			t.Errorf("got %+v, want %+v", p.Volumes, want)
+		if !reflect.DeepEqual(p.Volumes, want) || !reflect.DeepEqual(p.HostPaths, []string{"/data"}) {
+			t.Errorf("got %+v, %v, want %+v", p.Volumes, p.HostPaths, want)
 		}
 		agentpods.Shorten(&p)
 	}
@@ -76,20 +77,20 @@ func TestConvert_BoundsHostPaths(t *testing.T) {
 		path := "/" + strings.Repeat("x", i)
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
 	}
-	if got := agentpods.Convert(pod).Volumes; len(got) != 1 || got[0].HostPath != "/" {
-		t.Errorf("of 10,000 volumes %d are stored: %+v", len(got), got)
+	if got := agentpods.Convert(pod); len(got.Volumes) != 0 || len(got.HostPaths) != 1 || got.HostPaths[0] != "/" {
+		t.Errorf("of 10,000 hostPaths %d are stored: %+v", len(got.HostPaths), got)
 	}
 	pod.Spec.Volumes = pod.Spec.Volumes[1000:1100]
-	stored := 0
-	for _, v := range agentpods.Convert(pod).Volumes {
-		if len(v.HostPath) > 1024 {
-			t.Fatalf("a path of %d bytes is stored", len(v.HostPath))
+	paths, stored := agentpods.Convert(pod).HostPaths, 0
+	for _, path := range paths {
+		if len(path) > 1024 {
+			t.Fatalf("a path of %d bytes is stored", len(path))
 		}
-		if v.HostPath != "" {
+		if path != "" {
 			stored++
 		}
 	}
-	if stored != 24 {
-		t.Errorf("%d paths are stored, want the 24 of at most 1024 bytes", stored)
+	if len(paths) != 100 || stored != 24 {
+		t.Errorf("%d of %d paths are stored, want the 24 of at most 1024 bytes", stored, len(paths))
 	}
 }

@@ -83,8 +83,8 @@ const partBytes = 250
 // parts counts a long path of a hostPath by its size.
 func parts(pod *signals.Pod) int {
 	n := len(pod.Containers) + len(pod.Ephemeral) + len(pod.Volumes)
-	for i := range pod.Volumes {
-		n += len(pod.Volumes[i].HostPath) / partBytes
+	for _, path := range pod.HostPaths {
+		n += len(path) / partBytes
 	}
 	return n
 }

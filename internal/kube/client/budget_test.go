@@ -145,8 +145,8 @@ func TestBudget_CountsHostPaths(t *testing.T) {
 	p, _ := watchAll(t, all)
 	bytes := 0
 	for _, pod := range p.Active() {
-		for _, v := range pod.Volumes {
-			bytes += len(v.HostPath)
+		for _, path := range pod.HostPaths {
+			bytes += len(path)
 		}
 	}
 	if most := (maxParts[bound] + 5*len(all)) * partBytes; bytes > most || bytes < 1<<20 {
