@@ -68,7 +68,10 @@ func (s *env) sparesSmallPods() {
 	s.t.Logf("%s: %+v", d.Reason, d.Consumers)
 	checks := func() (n int) {
 		for line := range strings.Lines(getPage(s.t, "http://"+address+"/metrics")) {
-			_, _ = fmt.Sscanf(line, "plimsoll_check_duration_seconds_count %d", &n)
+			if strings.HasPrefix(line, `plimsoll_check_duration_seconds_count{check="periodic"`) {
+				_, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n)
+				s.must(err)
+			}
 		}
 		return n
 	}
