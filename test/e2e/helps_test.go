@@ -22,7 +22,7 @@ const smallPods = 15
 // one after the other.
 func TestEvict_SparesPodsBesideHostPathWriter(t *testing.T) {
 	t.Parallel()
-	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 1500 * mib}}))
 	s.scenario("helps", (*env).sparesSmallPods)
 	s.scenario("kubelet", (*env).evictsSmallPods)
 	s.scenario("dead container", (*env).evictsForDeadLayer)
@@ -37,7 +37,7 @@ func (s *env) smallOnes() {
 }
 
 // fillsHostPath runs the pods of the incident and the agent, and fills the disk.
-func (s *env) fillsHostPath(args ...string) (a *trial.Agent, host string) {
+func (s *env) fillsHostPath(args ...string) (a *trial.Agent, host string, bytes int64) {
 	s.t.Helper()
 	host = filepath.Join(filepath.Dir(s.Node.KubeletRoot), "host")
 	s.must(os.MkdirAll(host, 0o755))
@@ -48,13 +48,12 @@ func (s *env) fillsHostPath(args ...string) (a *trial.Agent, host string) {
 	pod := s.add(hostile)
 	a = s.start(append([]string{disky}, args...)...)
 	s.knows(pod)
-	s.write(host, 330*mib)
-	return a, host
+	return a, host, s.fillUntil(80*mib, host)
 }
 
 func (s *env) sparesSmallPods() {
 	address := free(s.t)
-	a, host := s.fillsHostPath("--healthz-bind-address=" + address)
+	a, host, bytes := s.fillsHostPath("--healthz-bind-address=" + address)
 	d := s.await(a, agent.NoneHelps, agent.Evicted, agent.Failed)
 	if d.Decision != agent.NoneHelps || d.Spared != smallPods+1 {
 		s.t.Fatalf("decision: %+v", d)
@@ -62,7 +61,7 @@ func (s *env) sparesSmallPods() {
 	for d.Repeated != agent.RepeatMeasured {
 		d = s.await(a, agent.NoneHelps, agent.Evicted, agent.Failed)
 	}
-	if c := d.Consumers; len(c) == 0 || c[0].Name != host || c[0].Pod != "default/writer" || c[0].Amount < 330*mib {
+	if c := d.Consumers; len(c) == 0 || c[0].Name != host || c[0].Pod != "default/writer" || int64(c[0].Amount) < bytes {
 		s.t.Errorf("consumers: %+v, not measured: %v", c, d.Unmeasured)
 	}
 	s.t.Logf("%s: %+v", d.Reason, d.Consumers)
@@ -83,7 +82,7 @@ func (s *env) sparesSmallPods() {
 }
 
 func (s *env) evictsSmallPods() {
-	a, host := s.fillsHostPath("--eviction-choice=kubelet")
+	a, host, _ := s.fillsHostPath("--eviction-choice=kubelet")
 	for n := range smallPods {
 		if d := s.await(a, agent.Evicted, agent.Failed); d.Decision != agent.Evicted || !strings.HasPrefix(d.Pod, "default/small-") {
 			s.t.Fatalf("decision %d: %+v", n, d)
@@ -98,7 +97,7 @@ func (s *env) evictsSmallPods() {
 func (s *env) evictsForDeadLayer() {
 	s.smallOnes()
 	loop := s.add(cluster.Hog("loop"))
-	s.write(inLayer(s, loop), 330*mib)
+	s.t.Logf("%d MiB in the layer of the dead container", s.fillUntil(80*mib, inLayer(s, loop))/mib)
 	s.order(loop, "exit 1")
 	s.until("the container has ended", func() bool { return s.ended(loop) })
 	s.must(loop.Restart(s.t.Context(), "main"))
