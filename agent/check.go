@@ -81,6 +81,9 @@ func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	o := &c.outcome
 	c.forgetEndedConditions(&o.Verdict)
 	c.deleted.until = time.Time{}
+	if s.Kind == signals.Periodic {
+		c.growth.forget(&o.Verdict)
+	}
 	if o.Verdict.Target == nil && !o.Verdict.CheckStorageLimits { // the usual case: the rest costs nothing
 		c.endWithoutTarget()
 		return o
@@ -191,7 +194,6 @@ func (c *Checker) nextThreshold() {
 func (c *Checker) endWithoutTarget() {
 	if c.outcome.Snapshot.Kind == signals.Periodic {
 		c.lastServed = 0
-		c.growth.forget()
 	}
 	c.stage = atEnd
 }

@@ -12,6 +12,10 @@ import (
 // growth.
 const growthWindow = 10 * time.Second
 
+// maxGrowthBase is the maximum age of the earlier one while anything is left. Nothing is measured while
+// evictions are paused. The pods that began and ended meanwhile would count as growth.
+const maxGrowthBase = 5 * time.Minute
+
 // growth stores measurements of the pods for each signal while a threshold is met, and compares
 // later ones with them. A nil growth stores nothing. It does not allocate once all pods are known.
 type growth struct {
@@ -51,7 +55,7 @@ func (c *Checker) noteGrowth(o *Outcome) {
 	sig, now := o.Verdict.Target.Signal, o.Snapshot.At
 	left := c.observed(o, sig).Headroom()
 	var g eviction.Growth
-	if base := c.growth.of[sig].base(now); base != nil {
+	if base := c.growth.of[sig].base(now, left); base != nil {
 		g = base.compare(o.Ranking, left)
 		o.Growth = mostGrown(o.Ranking)
 		o.Growth.Over, o.Growth.Least = now.Sub(base.at), c.Machine.Policy().LeastGrowth(sig, g)
@@ -91,14 +95,14 @@ func (c *Checker) exhaustionImminent(o *Outcome, left, fell signals.Amount) bool
 }
 
 // base returns the measurement to compare with, or nil if there is none yet.
-func (m *measurements) base(now time.Time) *measurement {
-	switch {
-	case !m.older.at.IsZero():
-		return &m.older
-	case m.newer.at.IsZero(), now.Sub(m.newer.at) < minBase:
-		return nil
+func (m *measurements) base(now time.Time, left signals.Amount) *measurement {
+	for _, b := range [...]*measurement{&m.older, &m.newer} {
+		age := now.Sub(b.at)
+		if !b.at.IsZero() && age >= minBase && (left <= 0 || age <= maxGrowthBase) {
+			return b
+		}
 	}
-	return &m.newer
+	return nil
 }
 
 // next returns the measurement to fill, or nil if none is stored now. While nothing is left, pods
@@ -164,14 +168,19 @@ func mostGrown(ranked []ranking.Ranked) (g PodGrowth) {
 	return g
 }
 
-// forget drops all measurements once no threshold is met.
-func (g *growth) forget() {
+// forget drops the measurements of signals without a met threshold, after a periodic check. An unknown
+// signal keeps them: its threshold is neither met nor unmet.
+func (g *growth) forget(v *eviction.Verdict) {
 	if g == nil || !g.used {
 		return
 	}
 	g.used = false
-	for i := range g.of {
-		g.of[i].older.at, g.of[i].newer.at = time.Time{}, time.Time{}
+	for sig := range signals.All {
+		m := &g.of[sig]
+		if !v.GracePassed.Has(sig) && !v.Unknown.Has(sig) {
+			m.older.at, m.newer.at = time.Time{}, time.Time{}
+		}
+		g.used = g.used || !m.newer.at.IsZero()
 	}
 }
 

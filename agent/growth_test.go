@@ -174,6 +174,8 @@ func TestNoteGrowth_ComparesTwoMeasurements(t *testing.T) {
 		{"growth outside of pods", signals.MemoryAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {100 * ms, 60, []signals.Amount{10, 10, 2}}}, "a", 9, 100 * ms, nil},
 		{"the base remains for ten seconds", signals.MemoryAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {5 * s, 100, []signals.Amount{5, 1, 1}}, {9 * s, 10, []signals.Amount{50, 1, 1}}}, "a", 49, 9 * s, []string{"a"}},
 		{"then the one after it", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {10 * s, 95, []signals.Amount{6, 1, 1}}, {20 * s, 90, []signals.Amount{11, 1, 1}}, {30 * s, 40, []signals.Amount{61, 1, 1}}}, "a", 55, 20 * s, []string{"a"}},
+		{"measurements from before a pause", signals.PIDAvailable, []at{{0, 100, []signals.Amount{60, 1}}, {10 * s, 95, []signals.Amount{60, 6}}, {15 * time.Minute, 50, []signals.Amount{-1000, 30, 60}}}, "", 0, 0, nil},
+		{"and the one after it", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {10 * s, 95, []signals.Amount{1, 6, 1}}, {15 * time.Minute, 50, []signals.Amount{51, 1, 1}}, {15*time.Minute + 10*s, 20, []signals.Amount{81, 1, 1}}}, "a", 30, 10 * s, []string{"a"}},
 		{"new pod", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1}}, {10 * s, 40, []signals.Amount{1, 1, 60}}}, "c", 60, 10 * s, []string{"c"}},
 		{"pod that ended meanwhile", signals.PIDAvailable, []at{{0, 100, []signals.Amount{60, 1, 1}}, {10 * s, 100, []signals.Amount{-1000, 31, 31}}}, "b", 30, 10 * s, nil},
 		{"pod that ended meanwhile, and less is left", signals.PIDAvailable, []at{{0, 100, []signals.Amount{60, 1, 1}}, {10 * s, 30, []signals.Amount{-1000, 66, 66}}}, "b", 65, 10 * s, []string{"b", "c"}},
@@ -221,23 +223,40 @@ func TestNoteGrowth_OfProtectedPod(t *testing.T) {
 	}
 }
 
-// A periodic check without a met threshold ends the pressure, and its measurements are no base of later
-// growth.
+// The measurements of a signal are no base of later growth once a periodic check finds none of its
+// thresholds met, though one of another signal is met still.
 func TestGrowth_ForgetsAfterPressure(t *testing.T) {
-	r := newRanked(t, signals.PIDAvailable, "a")
-	r.measured(0, 100, 1)
-	for kind, want := range map[signals.Kind]time.Duration{signals.Periodic: 0, signals.Early: 10 * time.Second} {
+	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{hard(), {Signal: signals.PIDAvailable, Value: quantity(1000)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		about string
+		kind  signals.Kind
+		pids  signals.Observation
+		want  time.Duration // since the base
+	}{
+		{"not met", signals.Periodic, signals.Observed(2000, 1<<15, time.Unix(1005, 0)), 0},
+		{"met", signals.Periodic, signals.Observed(50, 1<<15, time.Unix(1005, 0)), 10 * time.Second},
+		{"unknown", signals.Periodic, signals.Unknown("unreadable"), 10 * time.Second},
+		{"early check", signals.Early, signals.Observed(2000, 1<<15, time.Unix(1005, 0)), 10 * time.Second},
+	} {
+		r := newRanked(t, signals.PIDAvailable, "a")
+		r.c.Machine = eviction.New(policy)
 		r.measured(0, 100, 1)
-		r.c.outcome = Outcome{Snapshot: &signals.Snapshot{Kind: kind}}
-		r.c.endWithoutTarget()
-		if g := r.measured(10*time.Second, 50, 51); g.Over != want {
-			t.Errorf("%s: %+v, want a base %s ago", kind, g, want)
+		s := signals.Snapshot{At: time.Unix(1005, 0), Kind: tc.kind}
+		s.Node[signals.MemoryAvailable], s.Node[signals.PIDAvailable] = signals.Observed(mib, gib, s.At), tc.pids
+		if o := r.c.Begin(&s); tc.kind == signals.Periodic && o.Verdict.Target == nil {
+			t.Fatalf("%s: no threshold is met", tc.about)
 		}
-		r.c.growth.forget()
+		if g := r.measured(10*time.Second, 50, 51); g.Over != tc.want {
+			t.Errorf("%s: %+v, want a base %s ago", tc.about, g, tc.want)
+		}
 	}
 	var none *growth // a scenario
-	none.forget()
-	none.noteCandidates(&r.s, 1, r.pods)
+	r := newRanked(t, signals.PIDAvailable)
+	none.forget(&r.o.Verdict)
+	none.noteCandidates(&r.s, 1, nil)
 }
 
 // The measurement that confirms imminent exhaustion is the base of growth: the first choice knows

@@ -125,6 +125,46 @@ func TestDiskConsumers_SkipBroadHostPaths(t *testing.T) {
 	}
 }
 
+// A symbolic link, which a pod may have made, leads neither into directories of pods nor to all files.
+func TestDiskConsumers_SkipLinksToPods(t *testing.T) {
+	host := newDisk(t)
+	writeFile(t, host.volume("u1")+"/file", 6*mib)
+	for name, to := range map[string]string{"/pods": "/var/lib/kubelet/pods", "/volumes": "/var/lib/kubelet/pods/u1/volumes", "/all": "/"} {
+		if err := os.Symlink(to, host.root+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := host.of(host.consumers(DiskOptions{}), mounting("a", "/pods"), mounting("b", "/volumes"), mounting("c", "/all"))
+	for _, c := range got.Largest {
+		if c.Kind == signals.ConsumerHostPath {
+			t.Errorf("counts twice: %+v", c)
+		}
+	}
+	if text := strings.Join(got.Unmeasured, "\n"); !strings.Contains(text, "or are in them (2): /pods (default/a), /volumes (default/b)") || strings.Contains(text, "not reached") {
+		t.Errorf("unmeasured: %s", text)
+	}
+}
+
+// While a directory of pods does not answer, it is not known which directories are its own. Those above
+// it would count it twice.
+func TestDiskConsumers_SkipDirectoriesAroundHangingOne(t *testing.T) {
+	host := newDisk(t)
+	writeFile(t, host.volume("u1")+"/file", 6*mib)
+	writeFile(t, host.root+"/data/file", 5*mib)
+	c := host.consumers(DiskOptions{})
+	c.directories.hanging["/var/lib/kubelet/pods"] = &walking{where: "/var/lib/kubelet/pods"}
+	got := host.of(c, mounting("writer", "/data"))
+	if w := find(t, got.Largest, "/data"); !near(w.Amount, 5*mib) {
+		t.Errorf("%+v", w)
+	}
+	if i := slices.IndexFunc(got.Largest, func(c signals.Consumer) bool { return c.Name == "/var/lib/kubelet" }); i >= 0 {
+		t.Errorf("counts pods twice: %+v", got.Largest[i])
+	}
+	if text := strings.Join(got.Unmeasured, "\n"); !strings.Contains(text, "directories without an answer (1): /var/lib/kubelet; the first: a directory in it") {
+		t.Errorf("unmeasured: %s", text)
+	}
+}
+
 func TestDiskConsumers_CountImagesOfRuntime(t *testing.T) {
 	host := newDisk(t)
 	const snapshots = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"

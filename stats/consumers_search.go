@@ -168,6 +168,8 @@ func (m *diskSearch) apply(usages []hostUsage) {
 		case u.same >= 0, errors.Is(u.err, errOtherFilesystem), errors.Is(u.err, errNoFile):
 		case errors.Is(u.err, errNotReached):
 			late.add(d.path, d.pod)
+		case errors.Is(u.err, errExcluded): // by a symbolic link
+			m.broad.add(d.path, d.pod)
 		case errors.Is(u.err, fs.ErrNotExist) && d.pod != "":
 			absent.add(d.path, d.pod)
 		case errors.Is(u.err, fs.ErrNotExist):

@@ -56,6 +56,8 @@ var (
 	errOtherFilesystem = errors.New("it is on another filesystem")
 	errNotVisible      = fmt.Errorf("it is a directory of the agent's container: %w", fs.ErrNotExist)
 	errNoFile          = errors.New("it is neither a directory nor a file")
+	errExcluded        = errors.New("it is in a directory of pods or images")
+	errUnknownContent  = errors.New("a directory in it that is measured on its own has not answered")
 	errNotReached      = errors.New("the time for directories of the host was over before")
 )
 
@@ -95,6 +97,9 @@ type hostRound struct {
 	others map[link]struct{} // directories that no walk enters
 	first  map[link]int      // index of the first path of each directory
 	hang   int               // number of searches that began to hang
+
+	excluded []string // directories that no walk enters, without symbolic links
+	lost     []string // those of them that could not be found
 }
 
 // do executes the jobs in order, between rounds for pods. A job that such a round has ended is repeated.
@@ -160,11 +165,30 @@ func (d *Directories) beginSession(ctx context.Context) (session context.Context
 	}, true
 }
 
-// exclude finds a directory that no walk enters.
+// exclude finds a directory that no walk enters. One that does not answer could be entered by another
+// path.
 func (h *hostRound) exclude(w *walkers, path string) {
-	if r, err := w.run(path, h.d.options.HostTime, walk{search: path}); err == nil && r.err == nil {
+	r, err := w.run(path, h.d.options.HostTime, walk{search: path})
+	switch err = cmp.Or(err, r.err); {
+	case err == nil:
 		h.others[r.found.link] = struct{}{}
+		h.excluded = append(h.excluded, r.found.key())
+	case !errors.Is(err, fs.ErrNotExist) && w.ctx.Err() == nil: // else it is repeated
+		h.lost = append(h.lost, path)
 	}
+}
+
+// excludes returns why a found path may not be walked; nil if it may. A path without symbolic links
+// that contains an excluded directory is walked without it.
+func (h *hostRound) excludes(path string, f *found) error {
+	at := f.key()
+	switch {
+	case at == "/", slices.ContainsFunc(h.excluded, func(dir string) bool { return isBelow(at, dir) }):
+		return errExcluded
+	case slices.ContainsFunc(h.lost, func(dir string) bool { return isBelow(dir, at) || isBelow(dir, path) || isBelow(at, dir) }):
+		return errUnknownContent
+	}
+	return nil
 }
 
 // search finds a path of the host.
@@ -185,6 +209,9 @@ func (h *hostRound) search(w *walkers, i int, path string) {
 		if u.inContainer {
 			u.err = errNotVisible
 		}
+	}
+	if u.err == nil {
+		u.err = h.excludes(path, &u.found)
 	}
 	if u.err != nil {
 		return

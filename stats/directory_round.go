@@ -100,7 +100,10 @@ func isName(s string) bool {
 func (d *Directories) round(ctx context.Context, todo []task) error {
 	d.at("the container runtime")
 	asking, cancel := context.WithTimeout(ctx, layersTimeout)
-	layersErr := errors.Join(d.readLayers(asking), d.readDeadContainers(asking))
+	layersErr := d.readLayers(asking)
+	if layersErr == nil {
+		layersErr = d.readDeadContainers(asking)
+	}
 	cancel()
 	tops, topsErr := d.openTops()
 	defer tops.close()

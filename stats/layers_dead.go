@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// deadContainers are the containers that have exited and were not removed, by the UID of their pod.
-// The runtime may not report their layers.
+// deadContainers are the containers that have exited and were not removed, and that the runtime has not
+// reported the layers of, by the UID of their pod.
 type deadContainers struct {
 	at    time.Time
 	byPod map[string][]deadContainer
@@ -19,8 +19,10 @@ type deadContainers struct {
 
 type deadContainer struct{ id, name string }
 
-// readDeadContainers lists the dead containers until ctx ends. It is one more call of the runtime in
-// each round. While the runtime does not answer, its last answer is used until it expires.
+// readDeadContainers lists the dead containers without a layer in an answer that was read just before.
+// An older answer lacks new containers, and a later one those that were removed meanwhile. It is one more
+// call of the runtime in each round. While the runtime does not answer, its last answer is used until it
+// expires.
 func (d *Directories) readDeadContainers(ctx context.Context) error {
 	if d.options.Containers == nil {
 		return nil
@@ -31,13 +33,15 @@ func (d *Directories) readDeadContainers(ctx context.Context) error {
 		return fmt.Errorf("list dead containers by the container runtime: %w", err)
 	}
 	dead := deadContainers{at, map[string][]deadContainer{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for i := range found {
-		if c := &found[i]; c.PodUID != "" && (c.State == cri.Exited || c.State == cri.UnknownState) {
+		c := &found[i]
+		_, reported := d.layers.byID[c.ID]
+		if !reported && c.PodUID != "" && (c.State == cri.Exited || c.State == cri.UnknownState) {
 			dead.byPod[c.PodUID] = append(dead.byPod[c.PodUID], deadContainer{c.ID, c.Name})
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.dead = dead
 	return nil
 }

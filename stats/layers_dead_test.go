@@ -120,3 +120,35 @@ func TestDirectories_UsesLastDeadContainersWithoutRuntime(t *testing.T) {
 		t.Errorf("an expired list is in use: %+v", u)
 	}
 }
+
+// A container that was removed after the last list, or that has begun after the last report of layers,
+// does not make its pod one that may free any amount. The runtime answers one of two calls.
+func TestDirectories_ComparesDeadContainersWithTheirReport(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	layers := []cri.ContainerStats{layer("id-u1", "u1", 7000), layer("first", "u1", 1000)}
+	listed := []cri.Container{{ID: "first", PodUID: "u1", Name: "app", State: cri.Exited}}
+	var layersFault, listFault error
+	d := host.open(DirectoryOptions{
+		Layers:     func(context.Context) ([]cri.ContainerStats, error) { return layers, layersFault },
+		Containers: func(context.Context) ([]cri.Container, error) { return listed, listFault },
+	})
+	expect := func(about string) {
+		t.Helper()
+		if u := merged(d, &p); u.OtherLayers.Incomplete != "" {
+			t.Errorf("%s: %+v", about, u.OtherLayers)
+		}
+	}
+	measure(t, d, p)
+	expect("reported")
+	layers, listFault = layers[:1], errors.New("deadline exceeded")
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil {
+		t.Error("the fault of the list is missing")
+	}
+	expect("removed, and the list fails")
+	listed[0].ID, layersFault, listFault = "second", errors.New("deadline exceeded"), nil
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil {
+		t.Error("the fault of the layers is missing")
+	}
+	expect("a new one, and the layers fail")
+}

@@ -78,7 +78,8 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
-// only a periodic check finds that its threshold is no longer met.
+// only a periodic check finds that its threshold is no longer met. A busy disk may not answer a check in
+// time, which must not reset the alert.
 func (r *reporter) recordHelpless(o *agent.Outcome) {
 	set := func(s signals.Signal, is bool) {
 		if r.helpless[s] != is {
@@ -88,7 +89,7 @@ func (r *reporter) recordHelpless(o *agent.Outcome) {
 	}
 	if o.Snapshot.Kind == signals.Periodic {
 		for s := range signals.All {
-			if r.helpless[s] && !o.Verdict.GracePassed.Has(s) {
+			if r.helpless[s] && !o.Verdict.GracePassed.Has(s) && !o.Verdict.Unknown.Has(s) {
 				set(s, false)
 			}
 		}

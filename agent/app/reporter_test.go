@@ -158,6 +158,8 @@ func TestReporter_MeasuresNoPodHelps(t *testing.T) {
 	both.Passed = []agent.Outcome{helpless(signals.Periodic, &disk)}
 	evicted := met(signals.Periodic, disk.Signal, memory.Signal)
 	evicted.Verdict.Target, evicted.Evicted = &memory, &eviction.Eviction{}
+	slow := met(signals.Periodic, memory.Signal) // the disk has not answered
+	slow.Verdict.Unknown.Add(disk.Signal)
 	for i, step := range []struct {
 		outcome      *agent.Outcome
 		disk, memory string
@@ -166,6 +168,7 @@ func TestReporter_MeasuresNoPodHelps(t *testing.T) {
 		{&both, "1", "1"},
 		{met(signals.Periodic, disk.Signal, memory.Signal), "1", "1"}, // garbage is being collected
 		{met(signals.Early), "1", "1"},                                // evaluates memory only
+		{slow, "1", "1"},
 		{evicted, "1", "0"},
 		{met(signals.Periodic, memory.Signal), "0", "0"},
 	} {
