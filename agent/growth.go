@@ -54,13 +54,14 @@ func (c *Checker) noteGrowth(o *Outcome) {
 	}
 	sig, now := o.Verdict.Target.Signal, o.Snapshot.At
 	left := c.observed(o, sig).Headroom()
-	var g eviction.Growth
+	var decrease signals.Amount
 	if base := c.growth.of[sig].base(now, left); base != nil {
-		g = base.compare(o.Ranking, left)
+		decrease = base.left.Plus(-left)
+		g := base.compare(o.Ranking, left)
 		o.Growth = mostGrown(o.Ranking)
 		o.Growth.Over, o.Growth.Least = now.Sub(base.at), c.Machine.Policy().LeastGrowth(sig, g)
 	}
-	o.Growth.Imminent = c.exhaustionImminent(o, left, g.Fell)
+	o.Growth.Imminent = c.exhaustionImminent(o, left, decrease)
 	if next := c.growth.next(sig, now, left); next != nil {
 		for i := range o.Ranking {
 			next.add(o.Ranking[i].Pod.UID, o.Ranking[i].Relief)
@@ -84,14 +85,15 @@ func (g *growth) noteCandidates(s *signals.Snapshot, of signals.Set, candidates 
 
 // exhaustionImminent reports whether the target's resource is about to be used up: memory by the
 // rule of early checks. Disks and PIDs are observed by periodic checks only. They are about to be
-// used up if nothing is left, or if as much as is left was used since the base of growth. The same
-// time later nothing may be left.
-func (c *Checker) exhaustionImminent(o *Outcome, left, fell signals.Amount) bool {
+// used up if nothing is left, or if the available amount fell by as much as is left since the base of
+// growth. The same time later nothing may be left. What pods that ended in between held does not count:
+// a pod that is created again would appear as one that fills the node.
+func (c *Checker) exhaustionImminent(o *Outcome, left, decrease signals.Amount) bool {
 	t := o.Verdict.Target
 	if t.Signal.OfMemory() {
 		return t.Hard() && c.Machine.Imminent(o.Snapshot) != 0
 	}
-	return left <= 0 || fell >= left
+	return left <= 0 || decrease >= left
 }
 
 // base returns the measurement to compare with, or nil if there is none yet.

@@ -178,6 +178,7 @@ func TestNoteGrowth_ComparesTwoMeasurements(t *testing.T) {
 		{"and the one after it", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {10 * s, 95, []signals.Amount{1, 6, 1}}, {15 * time.Minute, 50, []signals.Amount{51, 1, 1}}, {15*time.Minute + 10*s, 20, []signals.Amount{81, 1, 1}}}, "a", 30, 10 * s, []string{"a"}},
 		{"new pod", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1}}, {10 * s, 40, []signals.Amount{1, 1, 60}}}, "c", 60, 10 * s, []string{"c"}},
 		{"pod that ended meanwhile", signals.PIDAvailable, []at{{0, 100, []signals.Amount{60, 1, 1}}, {10 * s, 100, []signals.Amount{-1000, 31, 31}}}, "b", 30, 10 * s, nil},
+		{"pod that ended and was created again", signals.PIDAvailable, []at{{0, 50, []signals.Amount{60, 1}}, {10 * s, 50, []signals.Amount{-1000, 1, 60}}}, "c", 60, 10 * s, nil},
 		{"pod that ended meanwhile, and less is left", signals.PIDAvailable, []at{{0, 100, []signals.Amount{60, 1, 1}}, {10 * s, 30, []signals.Amount{-1000, 66, 66}}}, "b", 65, 10 * s, []string{"b", "c"}},
 		{"PIDs: more left than was used", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {10 * s, 51, []signals.Amount{50, 1, 1}}}, "a", 49, 10 * s, nil},
 		{"PIDs: as much left as was used", signals.PIDAvailable, []at{{0, 100, []signals.Amount{1, 1, 1}}, {10 * s, 50, []signals.Amount{51, 1, 1}}}, "a", 50, 10 * s, []string{"a"}},
