@@ -50,14 +50,18 @@ type env struct {
 	enough    []bool         // whether each collection freed what its thresholds need
 	inodes    signals.Amount // available on nodefs before pods; 0: not observed
 
-	outside func() signals.Amount // memory outside of pods
-	freeing signals.Amount        // of pods without processes
-	saved   limiter.Saved
+	outside   func() signals.Amount     // memory outside of pods
+	consumers func() []signals.Consumer // of the exhausted resource
+	searches  time.Duration             // duration of a search for consumers
+	shortages []Shortage                // of each search
+	freeing   signals.Amount            // of pods without processes
+	saved     limiter.Saved
 }
 
 type envPod struct {
 	signals.Pod
 	memory           signals.Amount
+	cache            signals.Amount // the part of it that is page cache
 	rate             signals.Amount // per second, from since to until
 	since            time.Time
 	until            time.Time // zero: unlimited
@@ -69,6 +73,7 @@ type envPod struct {
 	asked            func(context.Context, Changes) (EvictionResult, error) // its own graceful termination
 	selfExit         time.Duration                                          // it ends by itself during the report, and its memory is freed after this delay
 	disk             signals.Amount
+	dead             signals.Amount // layers of dead containers
 	inodes           signals.Amount
 	processes        signals.PIDs
 	tasks            signals.PIDs   // threads included; 0: not measured
@@ -161,7 +166,7 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 
 // room returns the amount available on nodefs.
 func (w *env) room() signals.Amount {
-	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk })
+	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk + p.dead })
 }
 
 func (w *env) inodesFree() signals.Amount {
@@ -212,7 +217,11 @@ func (w *env) Measure(context.Context) (candidates []signals.Candidate) {
 			c.Usage = &signals.Usage{Memory: signals.Of(signals.Bytes(p.uses(time.Now()))),
 				EphemeralStorage: signals.Of(signals.Bytes(p.disk)), Processes: signals.Of(p.processes), Tasks: signals.Measured[signals.PIDs]{Value: p.tasks, Known: p.tasks > 0},
 				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
-					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}}}
+					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}},
+				OtherLayers: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(p.dead))}}
+			if p.cache > 0 {
+				c.Usage.MemoryRelief = signals.Of(signals.Bytes(p.uses(time.Now()) - p.cache))
+			}
 		}
 		candidates = append(candidates, c)
 	}
@@ -231,11 +240,24 @@ func (w *env) Stored() (all []signals.Candidate) {
 func (w *env) Refresh(context.Context)            {}
 func (w *env) Checked(*Outcome, *eviction.Policy) {}
 func (w *env) Report(d *Decision)                 { w.reported = append(w.reported, d) }
-func (w *env) Consumers() []signals.Consumer {
-	if w.outside == nil {
-		return nil
+
+// Consumers implements Consumers: the daemon, or those of the test.
+func (w *env) Consumers(ctx context.Context, of Shortage) (found signals.Consumption) {
+	w.mu.Lock()
+	w.shortages = append(w.shortages, of)
+	w.mu.Unlock()
+	select {
+	case <-time.After(w.searches):
+	case <-ctx.Done():
+		found.Unmeasured = []string{"the search was ended"}
 	}
-	return []signals.Consumer{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
+	switch {
+	case w.consumers != nil:
+		found.Largest = w.consumers()
+	case w.outside != nil:
+		found.Largest = []signals.Consumer{{Name: "cgroup daemon", Kind: signals.ConsumerCgroup, Amount: w.outside()}}
+	}
+	return found
 }
 func (w *env) saveLimiter(s limiter.Saved) { w.saved = s }
 func (w *env) Save(eviction.Saved)         { w.saves++ }

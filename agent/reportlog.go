@@ -18,6 +18,7 @@ type reportLog struct {
 	// The last one of each kind is stored per threshold, since they alternate between checks. The
 	// last entry is for reasons without a threshold.
 	blocks [][blockKinds]block
+	repeat Repeat // of the next line that no pod helps
 }
 
 // block is why nothing was done in a check with a met threshold.
@@ -26,7 +27,12 @@ type block struct {
 	threshold *eviction.Threshold
 	limit     limiter.Limit
 	reason    string
-	together  bool // all pods together hold too little
+
+	// Of uselessBlock: its begin, and what was logged of it.
+	since     time.Time
+	causes    uint8
+	exhausted exhaustion
+	measured  bool // a line has the consumers
 }
 
 // The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
@@ -67,7 +73,7 @@ func (a *Agent) reportPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
 		if verb := a.verb(p); a.isReported(verb, p) {
-			a.reporter.Report(a.decision(p, verb))
+			a.reportOutcome(p, verb)
 		}
 	}
 }
@@ -87,7 +93,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 	case Blocked:
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
 	case NoneHelps: // the amounts differ in each check
-		return a.isNewReason(block{kind: uselessBlock, threshold: o.Verdict.Target, together: o.tooLittle()})
+		return a.isNewCause(o)
 	case Limited, Ineffective:
 		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold

@@ -111,6 +111,7 @@ var mayImport = map[string]struct {
 	"test/e2e":                      {nil, "it has tests only"},
 	"test/e2e/image":                {nil, "it has tests only"},
 	"test/e2e/whole":                {nil, "it has tests only"},
+	"test/e2e/transcript":           {nil, "it renders the output of tests"},
 	"test/harness/vm":               {[]string{"test/harness/vm/wire", "test/harness/cluster"}, "it boots a virtual machine and runs programs in it"},
 	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is the only program of the machine beside the one under test"},
 	"test/harness/vm/wire":          {nil, "it is the protocol of both sides of a serial line"},
@@ -120,6 +121,7 @@ var mayImport = map[string]struct {
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
 	"test/demo/picture":             {nil, "it renders text of any program"},
+	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "simulate"}, "it draws what a simulation decides, and decides nothing"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.

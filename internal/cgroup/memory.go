@@ -28,6 +28,14 @@ func (u MemoryUsage) Unreclaimable() uint64 {
 	return u.Anon + u.File - min(u.File, u.ActiveFile+u.InactiveFile)
 }
 
+// WithoutCaches returns the memory that is freed with the cgroup's processes and its files in
+// memory: the usage without page cache and without reclaimable slab. The kernel reclaims both
+// anyway, and page cache stays charged to the ancestors of a removed cgroup. Version 1 does not
+// report reclaimable slab, so there it is included.
+func (u MemoryUsage) WithoutCaches() uint64 {
+	return u.Usage - min(u.Usage, u.ActiveFile+u.InactiveFile+u.SlabReclaimable)
+}
+
 // memoryFiles are the names of the memory controller's files.
 var memoryFiles = map[Version]struct{ usage, limit, hits string }{
 	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt"},

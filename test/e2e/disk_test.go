@@ -45,13 +45,26 @@ func (s *env) layer(p *cluster.Pod, container string) string {
 func (s *env) write(dir string, bytes int64) {
 	s.t.Helper()
 	f, err := os.Create(filepath.Join(dir, "written"))
+	for part := make([]byte, mib); err == nil && bytes > 0; bytes -= int64(len(part)) {
+		_, err = f.Write(part[:min(bytes, mib)])
+	}
 	if err == nil {
-		_, err = f.Write(make([]byte, bytes))
-		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+		err = errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
 	}
 	if err != nil {
 		s.t.Fatalf("write %d bytes: %v", bytes, err)
 	}
+}
+
+// fillUntil writes a file into a directory until the given number of bytes is free on the node's disk. It
+// returns its size.
+func (s *env) fillUntil(left int64, dir string) (bytes int64) {
+	s.t.Helper()
+	var fs unix.Statfs_t
+	s.must(unix.Statfs(s.Node.KubeletRoot, &fs))
+	bytes = int64(fs.Bavail)*fs.Bsize - left
+	s.write(dir, bytes)
+	return bytes
 }
 
 // vacate removes that file.
