@@ -43,12 +43,13 @@ type env struct {
 	escalatedEnd time.Duration         // duration of an escalated end
 	finished     int                   // number of calls of Finish
 
-	disk      signals.Amount // available on nodefs before pods; 0: not observed
-	garbage   signals.Amount // freed by garbage collection
-	collects  time.Duration  // duration of garbage collection
-	collected int
-	enough    []bool         // whether each collection freed what its thresholds need
-	inodes    signals.Amount // available on nodefs before pods; 0: not observed
+	disk       signals.Amount // available on nodefs before pods; 0: not observed
+	diskSilent bool           // it does not answer
+	garbage    signals.Amount // freed by garbage collection
+	collects   time.Duration  // duration of garbage collection
+	collected  int
+	enough     []bool         // whether each collection freed what its thresholds need
+	inodes     signals.Amount // available on nodefs before pods; 0: not observed
 
 	outside   func() signals.Amount     // memory outside of pods
 	consumers func() []signals.Consumer // of the exhausted resource
@@ -158,6 +159,9 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 	}
 	if kind == signals.Periodic && w.disk > 0 {
 		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
+		if w.diskSilent {
+			into[signals.NodefsAvailable] = signals.Unknown("no answer")
+		}
 	}
 	if kind == signals.Periodic && w.inodes > 0 {
 		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
