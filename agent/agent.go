@@ -288,6 +288,10 @@ func expectEffect(o *Outcome) {
 		return
 	}
 	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedRelief())
+	// A slow kubelet unmounts late. It does so at all once it has read the status.
+	if r := o.Result; r != nil && r.Status == StatusReported && o.evictedFiles() {
+		o.Inflight.AwaitUnmount(inflight.FreeTimeout)
+	}
 }
 
 // adoptPolicy replaces the policy once new capacities of the node are known. Timers and

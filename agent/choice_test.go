@@ -47,6 +47,21 @@ func TestChoice_SparesBystandersOfFullDisk(t *testing.T) {
 	}
 }
 
+// The disk answers in every other check only. The line that no pod helps is written once.
+func TestChoice_LoggedOnceWhileDiskAnswersNowAndThen(t *testing.T) {
+	w := chosen(t, 5*time.Minute, eviction.Helps, full(), func(w *env) {
+		hostPathWriter(w)
+		for i := range 14 {
+			w.later(time.Duration(20*i+15)*time.Second, func() { w.diskSilent = true })
+			w.later(time.Duration(20*i+25)*time.Second, func() { w.diskSilent = false })
+		}
+	})
+	lines := slices.DeleteFunc(w.lines(NoneHelps), func(d *Decision) bool { return d.Repeated != "" })
+	if len(lines) != 1 || w.count(SignalsChanged) == 0 {
+		t.Errorf("%d lines, want 1: %v", len(lines), w.verbs())
+	}
+}
+
 // A daemon outside of pods uses the memory, beside twelve tiny pods.
 func TestChoice_SparesBystandersOfDaemon(t *testing.T) {
 	for _, rate := range []signals.Amount{20 * mib, 300 * mib} {

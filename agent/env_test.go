@@ -43,12 +43,13 @@ type env struct {
 	escalatedEnd time.Duration         // duration of an escalated end
 	finished     int                   // number of calls of Finish
 
-	disk      signals.Amount // available on nodefs before pods; 0: not observed
-	garbage   signals.Amount // freed by garbage collection
-	collects  time.Duration  // duration of garbage collection
-	collected int
-	enough    []bool         // whether each collection freed what its thresholds need
-	inodes    signals.Amount // available on nodefs before pods; 0: not observed
+	disk       signals.Amount // available on nodefs before pods; 0: not observed
+	diskSilent bool           // it does not answer
+	garbage    signals.Amount // freed by garbage collection
+	collects   time.Duration  // duration of garbage collection
+	collected  int
+	enough     []bool         // whether each collection freed what its thresholds need
+	inodes     signals.Amount // available on nodefs before pods; 0: not observed
 
 	outside   func() signals.Amount     // memory outside of pods
 	consumers func() []signals.Consumer // of the exhausted resource
@@ -79,6 +80,7 @@ type envPod struct {
 	tasks            signals.PIDs   // threads included; 0: not measured
 	files            signals.Amount // tmpfs: the part of its memory that is freed later
 	mounted          time.Duration  // that delay
+	status           Status         // of its kill
 	withoutProcesses Status         // it runs no process, and its memory is freed after this status
 	removed          time.Duration  // delay of freed disk space after its end
 }
@@ -158,6 +160,9 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 	}
 	if kind == signals.Periodic && w.disk > 0 {
 		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
+		if w.diskSilent {
+			into[signals.NodefsAvailable] = signals.Unknown("no answer")
+		}
 	}
 	if kind == signals.Periodic && w.inodes > 0 {
 		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
@@ -219,6 +224,9 @@ func (w *env) Measure(context.Context) (candidates []signals.Candidate) {
 				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
 					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}},
 				OtherLayers: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(p.dead))}}
+			if p.files > 0 {
+				c.Usage.MemoryFiles = signals.Of(signals.Bytes(p.files))
+			}
 			if p.cache > 0 {
 				c.Usage.MemoryRelief = signals.Of(signals.Bytes(p.uses(time.Now()) - p.cache))
 			}
@@ -300,7 +308,7 @@ func (v *envVictim) Immediate(ctx, reporting, waiting context.Context, wait time
 		return EvictionResult{Status: StatusReported}, nil
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 // fade ends a pod with memory that is freed later.
@@ -333,7 +341,7 @@ func (v *envVictim) Graceful(ctx context.Context, grace time.Duration, change Ch
 		return EvictionResult{}, ctx.Err()
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 func (v *envVictim) Finish(ctx context.Context) (EvictionResult, error) {
@@ -343,7 +351,7 @@ func (v *envVictim) Finish(ctx context.Context) (EvictionResult, error) {
 		return EvictionResult{Processes: 1, ProcessesRemain: true}, nil
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 // count returns the number of decisions with a verb.

@@ -96,6 +96,36 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 	}
 }
 
+// Most memory of a pod with processes is in files, and the kubelet is slow to unmount them: no other pod
+// is evicted meanwhile, for as long as the kubelet may need.
+func TestEvict_WaitsForSlowUnmount(t *testing.T) {
+	for name, c := range map[string]struct {
+		mounted time.Duration
+		status  Status
+		evicted []string
+		why     string
+	}{
+		"unmounted late":          {12 * time.Second, StatusReported, []string{"default/writer"}, inflight.Recovered},
+		"never unmounted":         {time.Hour, StatusReported, []string{"default/writer", "default/other"}, "ended"},
+		"status not reported yet": {12 * time.Second, StatusPending, []string{"default/writer", "default/other"}, "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *env) {
+				p := w.add("writer", 900*mib)
+				p.files, p.mounted, p.status = 880*mib, c.mounted, c.status
+				w.add("other", 60*mib)
+			})
+			after, why := w.gap(t, c.evicted...)
+			if why != c.why {
+				t.Errorf("wait ended: %s", why)
+			}
+			if c.status == StatusReported && len(c.evicted) > 1 && after < inflight.FreeTimeout {
+				t.Errorf("the next eviction came after %s, want %s at least", after, inflight.FreeTimeout)
+			}
+		})
+	}
+}
+
 // The pod filled memory until its escalation. Its rate predicts nothing for the time after it.
 func TestEvict_WaitsForTmpfsUnmountOfEscalatedLeak(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{soft(), hard()}, func(w *env) {

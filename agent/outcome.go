@@ -52,14 +52,29 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// evictedRelief returns the amount that the end of the evicted pod frees.
-func (o *Outcome) evictedRelief() signals.Amount {
+// evictedRank returns the evicted pod in the ranking, or nil.
+func (o *Outcome) evictedRank() *ranking.Ranked {
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == o.Evicted.Pod {
-			return o.Ranking[i].Relief.Amount
+			return &o.Ranking[i]
 		}
 	}
+	return nil
+}
+
+// evictedRelief returns the amount that the end of the evicted pod frees.
+func (o *Outcome) evictedRelief() signals.Amount {
+	if r := o.evictedRank(); r != nil {
+		return r.Relief.Amount
+	}
 	return 0
+}
+
+// evictedFiles reports whether most of the memory that the end of the evicted pod frees is in files,
+// which are unmounted after the end of its processes.
+func (o *Outcome) evictedFiles() bool {
+	r := o.evictedRank()
+	return r != nil && r.Key.Order == ranking.ByMemory && r.Usage != nil && signals.Amount(r.Usage.MemoryFiles.Value) > r.Relief.Amount/2
 }
 
 // idle reports whether no pod was ended for the target, and no failure ended the choice. An

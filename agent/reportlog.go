@@ -59,6 +59,17 @@ func (a *Agent) lastBlock(of *eviction.Threshold, kind int) *block {
 	return &a.logged.blocks[about][kind]
 }
 
+// forgetBlocks ends what was logged once while thresholds were met. A threshold of an unknown signal
+// may still be met: a disk that answers now and then would have its line written each time.
+func (a *Agent) forgetBlocks(unknown signals.Set) {
+	thresholds := a.checker.Machine.Policy().Thresholds
+	for i := range a.logged.blocks {
+		if i >= len(thresholds) || !unknown.Has(thresholds[i].Signal) {
+			a.logged.blocks[i] = [blockKinds]block{}
+		}
+	}
+}
+
 // isNewReason reports whether a block differs from the last one of its kind, and stores it.
 func (a *Agent) isNewReason(b block) bool {
 	b.limit.N = 0 // limits are distinguished by their end
@@ -79,13 +90,13 @@ func (a *Agent) reportPassed(o *Outcome) {
 }
 
 // isReported reports whether an outcome is logged. A met threshold without action is logged once
-// per reason, until a periodic check finds no threshold met.
+// per reason, until a periodic check finds no threshold met and its signal is known.
 func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 	policy, periodic := a.checker.Machine.Policy(), o.Snapshot.Kind == signals.Periodic
 	switch verb {
 	case Nothing:
 		if periodic {
-			clear(a.logged.blocks)
+			a.forgetBlocks(o.Verdict.Unknown)
 		}
 		return a.settings.LogChecks && periodic
 	case Pending:

@@ -39,7 +39,7 @@ func TestPods_MeasureMemoryReliefWithoutCaches(t *testing.T) {
 			defer p.Close()
 			pods := []signals.Pod{{UID: "ab"}}
 			u := p.MeasureMemory(pods, nil)[0].Usage
-			if u == nil || u.Memory != signals.Of(tc.workingSet) || u.MemoryRelief != signals.Of(tc.frees) {
+			if u == nil || u.Memory != signals.Of(tc.workingSet) || u.MemoryRelief != signals.Of(tc.frees) || u.MemoryFiles != signals.Of(signals.Bytes(100*mi)) {
 				t.Fatalf("%+v, %v, want %d and %d", u, p.Err(), tc.workingSet, tc.frees)
 			}
 			write("memory.stat", "unreadable\n")

@@ -140,7 +140,7 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
 	for i := range n.read { // other providers count neither tasks nor the memory that is freed
 		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
-			usage.Tasks, usage.MemoryRelief = own.Tasks, own.MemoryRelief
+			usage.Tasks, usage.MemoryRelief, usage.MemoryFiles = own.Tasks, own.MemoryRelief, own.MemoryFiles
 		}
 	}
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.wasEvicted(c.Pod) })

@@ -126,6 +126,9 @@ type Usage struct {
 	// MemoryRelief is the part of the memory that is not page cache. If it is unknown, all of Memory
 	// counts.
 	MemoryRelief Measured[Bytes]
+	// MemoryFiles is the part of the memory in files: of tmpfs volumes and shared memory. It is freed
+	// when the kubelet unmounts them.
+	MemoryFiles Measured[Bytes]
 	// OtherLayers are writable layers of containers other than Containers: dead ones, ephemeral ones,
 	// and those not reported as running yet.
 	OtherLayers FilesystemUsage

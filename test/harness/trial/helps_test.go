@@ -33,8 +33,8 @@ func besideHolder(t *testing.T, kind, rate, choice string) {
 		tiny = append(tiny, addHog(t, n, fmt.Sprintf("tiny-%02d", i), "", ""))
 	}
 	holder := startHolder(t, n, kind)
-	// With the minimum reclaim the shortage is never as small as a tiny pod.
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=100Mi", "--eviction-choice="+choice, often)
+	// With the minimum reclaim a pod helps from 10 MiB on. A tiny one has 4 MiB.
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=200Mi", "--eviction-choice="+choice, often)
 	fill := func(left int64, at string) {
 		used, err := n.WorkingSet()
 		if err != nil {
