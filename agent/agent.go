@@ -266,9 +266,9 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	}
 	verb := a.verb(o)
 	conditionsChanged := a.report(o, verb)
-	a.awaitConsumers(o)
+	a.awaitConsumers(o, verb)
 	for i := range o.Passed {
-		a.awaitConsumers(&o.Passed[i])
+		a.awaitConsumers(&o.Passed[i], a.verb(&o.Passed[i]))
 	}
 	a.measureConsumers(ctx, s.At)
 	a.delayRetry(o, verb)

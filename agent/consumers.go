@@ -97,12 +97,8 @@ func (a *Agent) setConsumers(d *Decision, threshold *eviction.Threshold, m *meas
 }
 
 // awaitConsumers has consumers measured for an outcome that a line with them explains, or explained.
-func (a *Agent) awaitConsumers(o *Outcome) {
-	if a.consumption.port == nil {
-		return
-	}
-	verb := a.verb(o)
-	if verb != NoneHelps && verb != Ineffective {
+func (a *Agent) awaitConsumers(o *Outcome, verb Verb) {
+	if a.consumption.port == nil || verb != NoneHelps && verb != Ineffective {
 		return
 	}
 	t, now := o.Verdict.Target, o.Snapshot.At

@@ -89,14 +89,14 @@ func (c *DiskConsumers) images(ctx context.Context, m *diskSearch, on identity) 
 		m.unmeasured = append(m.unmeasured, "images: the container runtime does not report their usage")
 	default:
 		used := m.amount(signals.Bytes(images[0].UsedBytes), signals.Inodes(images[0].UsedInodes))
-		running := m.amount(c.directories.layerUsage())
-		m.add(signals.Consumer{Name: "images and unreported layers", Kind: signals.ConsumerImages, Amount: used - min(used, running)})
+		ofPods := m.amount(c.directories.layerUsage())
+		m.add(signals.Consumer{Name: "images and unreported layers", Kind: signals.ConsumerImages, Amount: used - min(used, ofPods)})
 	}
 	return measured
 }
 
-// layerUsage returns the usage of the writable layers of running containers, as in the last answer of
-// the runtime.
+// layerUsage returns the usage of all writable layers in the last answer of the runtime, which counts as
+// that of their pods.
 func (d *Directories) layerUsage() (bytes signals.Bytes, inodes signals.Inodes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -92,8 +92,8 @@ func (s *env) evictsSmallPods() {
 	s.vacate(host)
 }
 
-// evictsForDeadLayer runs a pod whose container was started again. The layer of the dead one, which a
-// living pod keeps, holds the disk.
+// evictsForDeadLayer runs a pod with a container that was started again. The layer of its dead container
+// fills the disk: garbage collection leaves the last dead container of a running pod.
 func (s *env) evictsForDeadLayer() {
 	s.smallOnes()
 	loop := s.add(cluster.Hog("loop"))

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll.dev/plimsoll/test/demo/markup"
 )
 
 const (
@@ -25,42 +23,14 @@ func scenario(t *testing.T) string {
 	return string(data)
 }
 
-// element is a part of a picture.
-type element struct {
-	name string
-	attr map[string]string
-	text string
-}
-
-// drawn draws a scenario and returns the elements; the picture is well-formed then.
-func drawn(t *testing.T, text string) (list []element) {
+// drawn draws a scenario and returns the elements.
+func drawn(t *testing.T, text string) []markup.Element {
 	t.Helper()
 	i, err := read([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	svg := i.draw()
-	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return list
-		}
-		if err != nil {
-			t.Fatalf("malformed: %v\n%s", err, svg)
-		}
-		switch found := token.(type) {
-		case xml.StartElement:
-			e := element{name: found.Name.Local, attr: map[string]string{}}
-			for _, a := range found.Attr {
-				e.attr[a.Name.Local] = a.Value
-			}
-			list = append(list, e)
-		case xml.CharData:
-			if len(list) > 0 {
-				list[len(list)-1].text += strings.TrimSpace(string(found))
-			}
-		}
-	}
+	return markup.Elements(t, i.draw())
 }
 
 // The committed picture is that of the scenario.
@@ -98,13 +68,13 @@ func TestDraw_FollowsSimulation(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			vain, good, words := 0, 0, ""
 			for _, e := range drawn(t, tc.scenario) {
-				switch e.attr["class"] {
+				switch e.Attr["class"] {
 				case "vain":
 					vain++
 				case "good":
 					good++
 				}
-				words += e.text + "\n"
+				words += e.Text + "\n"
 			}
 			if vain != tc.vain+1 || good != tc.good+1 {
 				t.Errorf("%d crosses and %d dots with the legend, want %d and %d", vain, good, tc.vain+1, tc.good+1)
@@ -121,29 +91,28 @@ func TestDraw_FollowsSimulation(t *testing.T) {
 // The picture is accessible, small, and follows the colour scheme; every text is inside.
 func TestDraw_IsReadable(t *testing.T) {
 	list := drawn(t, scenario(t))
-	if root := list[0].attr; root["role"] != "img" || root["aria-labelledby"] != "title desc" {
+	if root := list[0].Attr; root["role"] != "img" || root["aria-labelledby"] != "title desc" {
 		t.Errorf("root %v, want an image labelled by its title and description", root)
 	}
-	if list[1].name != "title" || list[1].attr["id"] != "title" || list[2].name != "desc" || list[2].attr["id"] != "desc" || list[2].text == "" {
+	if list[1].Name != "title" || list[1].Attr["id"] != "title" || list[2].Name != "desc" || list[2].Attr["id"] != "desc" || list[2].Text == "" {
 		t.Errorf("title %+v, description %+v", list[1], list[2])
 	}
 	for _, e := range list {
-		if e.name == "style" && !strings.Contains(e.text, "prefers-color-scheme:dark") {
+		if e.Name == "style" && !strings.Contains(e.Text, "prefers-color-scheme:dark") {
 			t.Error("no colours for dark pages")
 		}
-		if e.name != "text" {
+		if e.Name != "text" {
 			continue
 		}
-		x, errX := strconv.ParseFloat(e.attr["x"], 64)
-		y, errY := strconv.ParseFloat(e.attr["y"], 64)
-		length := 7.5 * float64(len(e.text)) // of a wide font
-		switch e.attr["text-anchor"] {
+		x, y := e.Number(t, "x"), e.Number(t, "y")
+		length := 7.5 * float64(len(e.Text)) // of a wide font
+		switch e.Attr["text-anchor"] {
 		case "end":
 			x -= length
 		case "middle":
 			x -= length / 2
 		}
-		if errX != nil || errY != nil || x < 0 || x+length > width || y < 12 || y > height {
+		if x < 0 || x+length > width || y < 12 || y > height {
 			t.Errorf("outside: %+v", e)
 		}
 	}

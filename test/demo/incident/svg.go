@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/demo/markup"
 )
 
 // Places in pixels. The lanes of the evictions are below the curve, above the common axis of time.
@@ -52,8 +52,8 @@ func (i *incident) draw() []byte {
 	}
 	signal := i.threshold.Signal.String()
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">`, width, height, width, height)
-	d.add(`<title id="title">%s</title>`, escape(i.summary()))
-	d.add(`<desc id="desc">%s</desc>`, escape(i.description()))
+	d.add(`<title id="title">%s</title>`, markup.Escape(i.summary()))
+	d.add(`<desc id="desc">%s</desc>`, markup.Escape(i.description()))
 	d.add(`<style>%s</style>`, style)
 	d.add(`<rect class="page" width="%d" height="%d" rx="6"/>`, width, height)
 	d.text(16, 26, "title", "", signal+", and evicted pods")
@@ -159,7 +159,7 @@ func (d *drawing) text(x, y float64, class, anchor, text string) {
 	if anchor != "" {
 		attributes += fmt.Sprintf(` text-anchor="%s"`, anchor)
 	}
-	d.add(`<text x="%.1f" y="%.1f"%s>%s</text>`, x, y, attributes, escape(text))
+	d.add(`<text x="%.1f" y="%.1f"%s>%s</text>`, x, y, attributes, markup.Escape(text))
 }
 
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
@@ -173,9 +173,3 @@ func (d *drawing) y(amount signals.Amount) float64 {
 }
 
 func clock(at time.Duration) string { return fmt.Sprintf("%g s", at.Seconds()) }
-
-func escape(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder does not fail
-	return b.String()
-}
