@@ -30,6 +30,9 @@ const (
 	podEventsPerSec  = 1.0 / 10
 	maxEventAttempts = 12
 	eventRetryPeriod = 10 * time.Second
+	// noPodHelpsPace is the minimum time between two events NoPodHelps of a signal. All signals
+	// together leave most of the rate to other events, however often the consumers of a pod change.
+	noPodHelpsPace = 30 * time.Minute
 )
 
 // Events records events of the node with the kubelet's reasons, and events of its pods. It never blocks:
@@ -46,7 +49,8 @@ type Events struct {
 	end        context.CancelFunc
 	done       chan struct{}
 
-	attempted [signals.Count]time.Time // of the goroutine that calls Attempting
+	attempted  [signals.Count]time.Time    // of the goroutine that calls Attempting
+	noPodHelps [2][signals.Count]time.Time // of the one that calls NoPodHelps
 
 	// Of the goroutine that sends.
 	limit, podLimit flowcontrol.PassiveRateLimiter
@@ -216,6 +220,21 @@ func (e *Events) Attempting(s signals.Signal, now time.Time) {
 // Ineffective records that evictions are ineffective, with the reason. It does not block.
 func (e *Events) Ineffective(message string) {
 	e.record(corev1.EventTypeWarning, "EvictionsIneffective", message)
+}
+
+// NoPodHelps records that a threshold of a signal is met and no pod is evicted, with the reason and the
+// consumers: at most every half hour for a signal, and once more when nothing of it is available, or
+// exhaustion is imminent. It does not block. All calls must come from one goroutine.
+func (e *Events) NoPodHelps(s signals.Signal, exhausted bool, message string, now time.Time) {
+	last := &e.noPodHelps[0][s]
+	if exhausted {
+		last = &e.noPodHelps[1][s]
+	}
+	if !last.IsZero() && now.Sub(*last) < noPodHelpsPace {
+		return
+	}
+	*last = now
+	e.record(corev1.EventTypeWarning, "NoPodHelps", message)
 }
 
 // OOMKilled records on a pod that the kernel's OOM killer ended processes of it, by their number and one
