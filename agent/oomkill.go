@@ -21,11 +21,11 @@ type OOMKill struct {
 	LimitBytes    *int64 `json:"limitBytes,omitempty"`
 	FilesInMemory *int64 `json:"filesInMemoryBytes,omitempty"`
 
-	Holder      string `json:"holder"` // what held most of the memory below the limit, or unknown
-	HolderBytes *int64 `json:"holderBytes,omitempty"`
-	Grower      string `json:"grower"` // what grew most before the kill, or unknown
-	GrownBytes  *int64 `json:"grownBytes,omitempty"`
-	GrownMillis *int64 `json:"grownMillis,omitempty"`
+	HeldMost  string `json:"heldMost"` // what held most of the memory below the limit, or unknown
+	HeldBytes *int64 `json:"heldBytes,omitempty"`
+	GrewMost  string `json:"grewMost"` // what grew most before the kill, or unknown
+	GrewBy    *int64 `json:"grewBy,omitempty"`
+	GrewOver  *int64 `json:"grewOverMillis,omitempty"`
 
 	Kills int `json:"kills"` // processes for which the line stands
 }

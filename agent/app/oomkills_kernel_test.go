@@ -47,7 +47,7 @@ var realOOMs = map[string]realOOM{
 		[]realHog{{"a", "app", "fill 30MiB", ""}, {"a", "side", "", "tmpfs 300MiB at 40MiB/s for 1m"}}, "pod: n/a/app killed; n/a/side, n/a/side"},
 	"memory of the node": {nil,
 		[]realHog{{"a", "app", "fill 60MiB", ""}, {"b", "app", "fill 60MiB", ""}, {"c", "app", "", "fill 600MiB at 90MiB/s"}}, "node: n/c/app killed; n/c, n/c"},
-	"several growers": {nil,
+	"several grow": {nil,
 		[]realHog{{"a", "app", "fill 40MiB", "fill 600MiB at 15MiB/s"}, {"b", "app", "fill 20MiB", "fill 600MiB at 10MiB/s"}, {"c", "app", "", "fill 600MiB at 90MiB/s"}}, "node: n/c/app killed; n/c, n/c"},
 	"one holds most, another one grows": {nil,
 		[]realHog{{"a", "app", "fill 280MiB", ""}, {"b", "app", "fill 20MiB", ""}, {"c", "app", "", "fill 600MiB at 40MiB/s"}}, "node: n/a/app killed; n/a, n/c"},
@@ -98,9 +98,9 @@ func newRealNode(t *testing.T) *realNode {
 		node: func() oomkill.Node { return oomkill.Node{Cgroup: n.Path(), Root: places.Root(), Pods: known} },
 		read: reader.Read, capacity: signals.Of(capacity), history: &heldHistory{},
 		report: func(r *oomkill.Report, _ int, _ time.Time) {
-			text := fmt.Sprintf("%s: n/? killed; %s, %s", r.Place.Level, r.Holder.Key(), r.Grower.Key())
+			text := fmt.Sprintf("%s: n/? killed; %s, %s", r.Place.Level, r.HeldMost.Key(), r.GrewMost.Key())
 			if r.Place.Pod != nil {
-				text = fmt.Sprintf("%s: %s/%s killed; %s, %s", r.Place.Level, r.Place.Pod.Key(), r.Place.Container, r.Holder.Key(), r.Grower.Key())
+				text = fmt.Sprintf("%s: %s/%s killed; %s, %s", r.Place.Level, r.Place.Pod.Key(), r.Place.Container, r.HeldMost.Key(), r.GrewMost.Key())
 			}
 			select {
 			case n.report <- text:

@@ -109,7 +109,7 @@ func watched(t *testing.T, after map[string]signals.Bytes, script ...any) (lines
 
 // short returns a line in a short form.
 func short(l agent.OOMKill) string {
-	return fmt.Sprintf("%s %s %s/%s %s: %s, %s x%d", l.Decision, l.LimitOf, l.Pod, l.Container, l.Process, l.Holder, l.Grower, l.Kills)
+	return fmt.Sprintf("%s %s %s/%s %s: %s, %s x%d", l.Decision, l.LimitOf, l.Pod, l.Container, l.Process, l.HeldMost, l.GrewMost, l.Kills)
 }
 
 func TestOOMWatcher_ReportsKills(t *testing.T) {
@@ -202,7 +202,7 @@ func TestOOMWatcher_UsesReadings(t *testing.T) {
 		w.read = func() signals.Holdings { return held(0, 60<<20) }
 		var got []string
 		w.report = func(r *oomkill.Report, kills int, _ time.Time) {
-			got = append(got, fmt.Sprintf("%s, %s %s x%d", r.Holder.Key(), r.Grower.Key(), r.Window, kills))
+			got = append(got, fmt.Sprintf("%s, %s %s x%d", r.HeldMost.Key(), r.GrewMost.Key(), r.Window, kills))
 		}
 		_ = w.watch(&logSource{script: oomLines("/kubepods", a, 7, 4000)})
 		if len(got) != 1 || got[0] != "shop/db, shop/db 8s x1" {

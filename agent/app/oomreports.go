@@ -78,7 +78,7 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 	if total, admitted := o.line.Admit("", kills, at); admitted {
 		why := cmp.Or(o.unreadable, "lines of the kernel's log were lost")
 		o.lines.JSON(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
-			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), Holder: unknownName, Grower: unknownName, Kills: total})
+			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), HeldMost: unknownName, GrewMost: unknownName, Kills: total})
 	}
 }
 
@@ -92,7 +92,7 @@ func oomLine(r *oomkill.Report, kills int, at time.Time) *agent.OOMKill {
 		Time: at, Decision: agent.OOMKilled, Reason: r.Reason(), UID: p.UID, Container: p.Container,
 		Process: k.Process.Name, PID: k.Process.PID, Cgroup: p.Cgroup,
 		LimitOf: p.Level.String(), LimitCgroup: p.Limit, LimitBytes: bytesOf(k.Limit), FilesInMemory: bytesOf(k.FilesInMemory),
-		Holder: r.Holder.Key(), Grower: r.Grower.Key(), Kills: kills,
+		HeldMost: r.HeldMost.Key(), GrewMost: r.GrewMost.Key(), Kills: kills,
 	}
 	switch {
 	case p.Pod != nil:
@@ -100,13 +100,13 @@ func oomLine(r *oomkill.Report, kills int, at time.Time) *agent.OOMKill {
 	case !p.Outside():
 		line.Pod = unknownName
 	}
-	if r.Holder.Known && r.Holder.Bytes > 0 {
-		line.HolderBytes = bytesOf(signals.Of(r.Holder.Bytes))
+	if r.HeldMost.Known && r.HeldMost.Bytes > 0 {
+		line.HeldBytes = bytesOf(signals.Of(r.HeldMost.Bytes))
 	}
-	if r.Grower.Known && r.Window > 0 {
-		line.GrownBytes = bytesOf(signals.Of(r.Grower.Bytes))
+	if r.GrewMost.Known && r.Window > 0 {
+		line.GrewBy = bytesOf(signals.Of(r.GrewMost.Bytes))
 		millis := r.Window.Milliseconds()
-		line.GrownMillis = &millis
+		line.GrewOver = &millis
 	}
 	return line
 }

@@ -1,5 +1,5 @@
 // Package oomkill explains the kernel's OOM kills: the killed process and its pod, the limit that was
-// met, the largest holder of the memory below that limit, and the one that grew most before.
+// met, what held most of the memory below that limit, and what grew most before.
 //
 // Duties and invariants:
 //

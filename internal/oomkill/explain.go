@@ -8,7 +8,7 @@ import (
 
 // Evidence is the memory around a kill.
 type Evidence struct {
-	At time.Time // the time at which the line about the kill was read
+	At time.Time // the time at which the line about the kill was written
 	// Before are readings before the kill, oldest first. After is one after it, for the limit that was
 	// met; nil without one.
 	Before []signals.Holdings
@@ -24,7 +24,7 @@ type Evidence struct {
 	Others []Place
 }
 
-// Party is a holder or a grower. The zero Party is unknown.
+// Party is what held or grew most. The zero Party is unknown.
 type Party struct {
 	Known     bool
 	Pod       *signals.Pod // nil: memory of the node outside of pods
@@ -36,10 +36,10 @@ type Party struct {
 type Report struct {
 	Kill  Kill
 	Place Place
-	// Holder held most of the memory below the limit, at least Bytes. Grower grew most, by at least
+	// HeldMost held most of the memory below the limit, at least Bytes. GrewMost grew most, by at least
 	// Bytes within Window; both are 0 where there is only one that could have grown.
-	Holder, Grower Party
-	Window         time.Duration
+	HeldMost, GrewMost Party
+	Window             time.Duration
 }
 
 // Bounds of a clear answer.
@@ -53,13 +53,13 @@ const (
 	minWindow = 500 * time.Millisecond
 	// minDoubt is the minimum amount by which a reading may be wrong.
 	minDoubt = signals.Bytes(1 << 20)
-	// minGrowth is the minimum growth of a grower.
+	// minGrowth is the minimum growth of what grew most.
 	minGrowth = signals.Bytes(1 << 20)
 )
 
 // Explain explains a kill at its place. An answer is clear if the lower bound of one member exceeds the
-// upper bounds of all others by an eighth, doubts of the readings included. A grower must also have
-// more than half of all growth. Below the limit of one container there is only one member.
+// upper bounds of all others by an eighth, doubts of the readings included. What grew most must also
+// have more than half of all growth. Below the limit of one container there is only one member.
 //
 // One case is beyond the readings: a member that grew fast until the kill, and freed much of it by itself
 // in the milliseconds between the kill and the reading after it.
@@ -69,9 +69,9 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	case UnknownLevel:
 		return r
 	case ContainerLevel:
-		r.Grower = Party{Known: p.Pod != nil, Pod: p.Pod, Container: p.Container}
-		r.Holder = r.Grower
-		r.Holder.Bytes = k.Used.Value
+		r.GrewMost = Party{Known: p.Pod != nil, Pod: p.Pod, Container: p.Container}
+		r.HeldMost = r.GrewMost
+		r.HeldMost.Bytes = k.Used.Value
 		return r
 	}
 	dense := *e
@@ -91,13 +91,13 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	}
 	b.set()
 	if m := clearest(all, e.doubt(), (*member).low, (*member).high); m != nil {
-		r.Holder = n.party(p, m, m.lower)
+		r.HeldMost = n.party(p, m, m.lower)
 	}
 	if len(e.Before) < minReadings || e.At.Sub(e.Before[0].At) < minWindow {
 		return r
 	}
 	if m := clearest(all, e.doubt(), (*member).minGrowth, (*member).maxGrowth); m != nil && m.minGrowth() >= minGrowth && growsMost(all, m) {
-		if r.Grower = n.party(p, m, m.minGrowth()); r.Grower.Known {
+		if r.GrewMost = n.party(p, m, m.minGrowth()); r.GrewMost.Known {
 			r.Window = e.At.Sub(e.Before[0].At)
 		}
 	}
@@ -180,7 +180,7 @@ func growsMost(all []member, m *member) bool {
 	return m.minGrowth() > others
 }
 
-// party returns a member as a holder or a grower; the zero Party if it has no name.
+// party returns the name of a member; the zero Party if it has none.
 func (n *Node) party(p *Place, m *member, bytes signals.Bytes) Party {
 	switch {
 	case m.name == "":

@@ -189,16 +189,16 @@ var (
 	}
 )
 
-func TestExplain_NamesHolderAndGrower(t *testing.T) {
+func TestExplain_NamesWhatHeldAndGrewMost(t *testing.T) {
 	all := maps.Clone(ofPods)
 	maps.Copy(all, ofOthers)
 	for name, c := range all {
 		r := explain(c.limit, c.task, c.held, c.freed, oomkill.Evidence{Before: c.before, After: c.after, Others: c.others})
-		if got := r.Place.Level.String() + ": " + r.Holder.Key() + ", " + r.Grower.Key(); got != c.want {
+		if got := r.Place.Level.String() + ": " + r.HeldMost.Key() + ", " + r.GrewMost.Key(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if r.Grower.Known != (r.Window > 0) && r.Place.Level != oomkill.ContainerLevel {
-			t.Errorf("%s: grower %+v over %s", name, r.Grower, r.Window)
+		if r.GrewMost.Known != (r.Window > 0) && r.Place.Level != oomkill.ContainerLevel {
+			t.Errorf("%s: grew most: %+v over %s", name, r.GrewMost, r.Window)
 		}
 	}
 }
@@ -206,6 +206,7 @@ func TestExplain_NamesHolderAndGrower(t *testing.T) {
 func TestReport_Sentences(t *testing.T) {
 	const app = `Process "java" of container app`
 	own, sibling, foreign := oomkill.Party{Known: true, Pod: &three[0]}, oomkill.Party{Known: true, Pod: &three[1]}, oomkill.Party{Known: true, Pod: &three[2]}
+	stranger := oomkill.Party{Known: true, Pod: &signals.Pod{UID: "d", Namespace: "third", Name: "web"}}
 	container := oomkill.Party{Known: true, Pod: &three[0], Container: "cache"}
 	outside := oomkill.Party{Known: true}
 	java := oomkill.Kill{Process: oomkill.Process{PID: 1, Name: "java"}, Limit: amount(512), Used: amount(512)}
@@ -214,11 +215,11 @@ func TestReport_Sentences(t *testing.T) {
 	quoted := java
 	quoted.Process.Name = `a" of x`
 	for _, c := range []struct {
-		kill           oomkill.Kill
-		level          oomkill.Level
-		holder, grower oomkill.Party
-		message        string
-		reason         string // empty: like the message, with the pod
+		kill       oomkill.Kill
+		level      oomkill.Level
+		held, grew oomkill.Party
+		message    string
+		reason     string // empty: like the message, with the pod
 	}{
 		{java, oomkill.ContainerLevel, own, own, app + " was OOM-killed at the memory limit of its container (512Mi)", ""},
 		{files, oomkill.ContainerLevel, own, own, app + " was OOM-killed at the memory limit of its container (512Mi), mostly by files in memory (tmpfs) or shared memory", ""},
@@ -228,6 +229,8 @@ func TestReport_Sentences(t *testing.T) {
 			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of its QoS class (512Mi); pod shop/cart held most of it"},
 		{java, oomkill.PodsLevel, sibling, foreign, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); pod db held most of it, and a pod of another namespace grew most before",
 			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of the node (512Mi); pod shop/db held most of it, and pod other/batch grew most before"},
+		{java, oomkill.PodsLevel, stranger, foreign, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); a pod of another namespace held most of it, and a pod of another namespace grew most before",
+			app + " of pod shop/cart was OOM-killed at the memory limit of all pods of the node (512Mi); pod third/web held most of it, and pod other/batch grew most before"},
 		{oomkill.Kill{}, oomkill.NodeLevel, outside, outside, "A process of container app was OOM-killed because the memory of the node was exhausted; memory outside of pods held most of it and grew most before",
 			"A process of container app of pod shop/cart was OOM-killed because the memory of the node was exhausted; memory outside of pods held most of it and grew most before"},
 		{java, oomkill.PodsLevel, oomkill.Party{}, sibling, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); it is not clear what held most of it, and pod db grew most before",
@@ -235,7 +238,7 @@ func TestReport_Sentences(t *testing.T) {
 		{java, oomkill.PodsLevel, oomkill.Party{}, oomkill.Party{}, app + " was OOM-killed at the memory limit of all pods of the node (512Mi); it is not clear what held most of it and what grew most before", ""},
 		{java, oomkill.UnknownLevel, oomkill.Party{}, oomkill.Party{}, app + " was OOM-killed at a limit that is not known", ""},
 	} {
-		r := oomkill.Report{Kill: c.kill, Place: oomkill.Place{Level: c.level, Pod: &three[0], UID: "a", Container: "app", Cgroup: "/x"}, Holder: c.holder, Grower: c.grower}
+		r := oomkill.Report{Kill: c.kill, Place: oomkill.Place{Level: c.level, Pod: &three[0], UID: "a", Container: "app", Cgroup: "/x"}, HeldMost: c.held, GrewMost: c.grew}
 		if got := r.Message(); got != c.message {
 			t.Errorf("message\n%s, want\n%s", got, c.message)
 		}
@@ -315,14 +318,24 @@ func TestPace_BoundsReports(t *testing.T) {
 	admit("d", 11*time.Second, 2)
 	admit("e", 11*time.Second, 0)
 	admit("e", 60*time.Second, 2)
-	reports, kills := 0, 0
+	reports := 0
 	for i := range 5000 { // a storm of many keys
 		if _, admitted := p.Admit(strings.Repeat("x", i%3000), 1, noon.Add(time.Hour+time.Duration(i)*time.Millisecond)); admitted {
 			reports++
 		}
-		kills++
 	}
 	if reports > 3+5 {
-		t.Errorf("%d reports of %d kills in 5 s", reports, kills)
+		t.Errorf("%d reports of 5000 kills in 5 s", reports)
 	}
+	// A storm of one key leaves reports to others.
+	p = oomkill.Pace{Burst: 4, Refill: time.Second, Repeats: 2, PerKey: time.Minute}
+	for i, want := range []int{1, 1, 0, 0} {
+		admit("storm", time.Duration(i), want)
+	}
+	admit("a", 10, 1)
+	admit("b", 10, 1)
+	admit("c", 10, 0)
+	admit("storm", 2*time.Second, 0)
+	admit("c", 2*time.Second, 2)
+	admit("storm", 6*time.Second, 4)
 }

@@ -68,6 +68,7 @@ type oom struct {
 	group      string // with memory.oom.group
 	members    []task // killed with it
 	head       string // replaces the beginning of the line about a killed process
+	within     string // a line of another part of the kernel, after the statistics
 }
 
 // kill writes the report of a kill. The kernel limits all but the last lines to ten in five seconds.
@@ -108,6 +109,9 @@ func (k *kernel) dump(o oom) {
 		k.print(fmt.Sprintf("memory: usage %dkB, limit %dkB, failcnt 96", o.used, o.max))
 		k.print("Memory cgroup stats for " + o.limit + ":")
 		k.statistics(o.files, o.cache)
+	}
+	if o.within != "" {
+		k.print(o.within)
 	}
 	k.print("Tasks state (memory values in pages):")
 	k.print("[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes swapents oom_score_adj name")

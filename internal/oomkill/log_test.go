@@ -125,6 +125,12 @@ var (
 			k.kill(leak)
 			k.killed(leak, leak.task)
 		}, []string{`17448 "java" in "` + containerA + `" at "` + containerA + `"`, `17448 "java" in "" at "": the kernel's log has`}},
+		"another name in the line about cgroups": {func(k *kernel) {
+			o := leak
+			o.name = "x,task=java"
+			k.print(k.scope(o))
+			k.killed(leak, leak.task)
+		}, []string{`17448 "java" in "" at "": the kernel's log has`}},
 		"limit of a machine in a cgroup's kill": {func(k *kernel) {
 			o := leak
 			o.head = "Out of memory"
@@ -208,6 +214,23 @@ func TestLog_HostileNames(t *testing.T) {
 		got := read(t, &oomkill.Log{}, k.records)
 		if len(got) != 1 || got[0].TaskCgroup != o.cgroup && got[0].TaskCgroup != "" || got[0].TaskCgroup == "" && got[0].Cause == "" {
 			t.Errorf("cgroup %q: %+v", inside, got)
+		}
+	}
+}
+
+// TestLog_LinesOfOthersWithinReport checks that amounts are not those of a line with the name of a crashed
+// process, which may contain newlines, or with a prefix of the packet filter.
+func TestLog_LinesOfOthersWithinReport(t *testing.T) {
+	for s := range styles {
+		for _, within := range []string{"\nactive_file 9\n[99]: segfault at 0 ip 0", "anon 1\nshmem 9\n[99]: segfault at 0 ip 0", "memory: usage 1kB, limit 1kB, failcnt IN=eth0"} {
+			o := leak
+			o.within = within
+			k := kernel{style: s, at: time.Hour}
+			k.kill(o)
+			got := read(t, &oomkill.Log{}, k.records)[0]
+			if got.TaskCgroup != containerA || got.Held.Known && got.Held.Value != 63*mib || got.FilesInMemory.Value != 2*mib || got.Limit.Known && got.Limit.Value != 64*mib {
+				t.Errorf("style %d, %q: %+v", s, within, got)
+			}
 		}
 	}
 }

@@ -103,11 +103,11 @@ func kibibytes(n uint64) signals.Bytes {
 }
 
 // parseUsage parses "memory: usage 65536kB, limit 65536kB, failcnt 96", the usage of the cgroup at its
-// limit. A cgroup of version 1 may lack a limit of its own: one for memory and swap was met.
+// limit. A cgroup of version 1 may lack a limit of its own: one for memory and swap was met. The text
+// begins with usageHead.
 func parseUsage(text string) (used, limit signals.Measured[signals.Bytes]) {
-	rest, ok := strings.CutPrefix(text, usageHead)
-	n, _, found := numbers(rest, "kB, limit ", "kB, failcnt ")
-	if !ok || !found {
+	n, failures, found := numbers(text[len(usageHead):], "kB, limit ", "kB, failcnt ")
+	if _, fine := decimal(failures); !found || !fine {
 		return used, limit
 	}
 	used = signals.Of(kibibytes(n[0]))
@@ -123,25 +123,43 @@ type statistics struct {
 	activeFile, inactiveFile signals.Measured[signals.Bytes] // page cache of files on disk
 }
 
-// add adds the amounts of a record. Kernels before 6.4 write all of them in one record. Version 1 has
-// those with cgroups below it under other keys, which come later.
+// add adds the amounts of a record. Kernels before 6.4 write all of them in one record. A record with some
+// of them in several lines is of another origin: the name of a process, which the kernel writes when it
+// crashes, may contain such lines.
 func (s *statistics) add(text string) {
-	for line := range strings.SplitSeq(text, `\x0a`) {
-		key, value, _ := strings.Cut(line, " ")
-		var into *signals.Measured[signals.Bytes]
-		switch strings.TrimPrefix(key, "total_") {
-		case "shmem":
-			into = &s.shared
-		case "active_file":
-			into = &s.activeFile
-		case "inactive_file":
-			into = &s.inactiveFile
-		default:
-			continue
-		}
-		if n, ok := decimal(value); ok && n < uint64(unlimited) {
-			*into = signals.Of(signals.Bytes(n))
-		}
+	if !strings.Contains(text, newline) {
+		s.set(text)
+		return
+	}
+	var all statistics
+	for line := range strings.SplitSeq(text, newline) {
+		all.set(line)
+	}
+	if all.shared.Known && all.activeFile.Known && all.inactiveFile.Known {
+		*s = all
+	}
+}
+
+// newline is a newline as the kernel escapes it.
+const newline = `\x0a`
+
+// set sets the amount of a line. Version 1 has those with cgroups below it under other keys, which come
+// later.
+func (s *statistics) set(line string) {
+	key, value, _ := strings.Cut(line, " ")
+	var into *signals.Measured[signals.Bytes]
+	switch strings.TrimPrefix(key, "total_") {
+	case "shmem":
+		into = &s.shared
+	case "active_file":
+		into = &s.activeFile
+	case "inactive_file":
+		into = &s.inactiveFile
+	default:
+		return
+	}
+	if n, ok := decimal(value); ok && n < uint64(unlimited) {
+		*into = signals.Of(signals.Bytes(n))
 	}
 }
 
@@ -157,7 +175,7 @@ func (s *statistics) held(used signals.Measured[signals.Bytes]) signals.Measured
 // parsePages returns the number of the machine's pages that are free or page cache of files on disk.
 func parsePages(text string) (pages uint64, ok bool) {
 	found := 0
-	for field := range strings.FieldsSeq(strings.ReplaceAll(text, `\x0a`, " ")) {
+	for field := range strings.FieldsSeq(strings.ReplaceAll(text, newline, " ")) {
 		key, value, _ := strings.Cut(field, ":")
 		if key != "active_file" && key != "inactive_file" && key != "free" {
 			continue
@@ -182,17 +200,18 @@ type scope struct {
 
 // parseScope parses a line "oom-kill:constraint=…,nodemask=…,cpuset=…,mems_allowed=…,oom_memcg=…,
 // task_memcg=…,task=…,pid=…,uid=…" about a killed process. Without the limit of a cgroup it has
-// global_oom in place of oom_memcg. ok is false if the line is about another process, or is ambiguous:
-// a pod can give its cgroups names that contain the keys.
+// global_oom in place of oom_memcg. ok is false if the line is about another process, or is ambiguous: a
+// pod can give its cgroups names that contain the keys, and change the name of the process between the
+// two lines.
 func parseScope(text string, k *killedLine) (s scope, ok bool) {
 	head, ok := strings.CutSuffix(text, ",task="+k.Name+",pid="+strconv.Itoa(k.PID)+",uid="+k.uid)
 	if !ok {
 		return scope{}, false
 	}
 	s.constraint, head, ok = strings.Cut(strings.TrimPrefix(head, scopeHead), ",nodemask=")
-	const limitKey, machineKey, taskKey = ",oom_memcg=", ",global_oom", ",task_memcg="
+	const limitKey, machineKey, taskKey, nameKey = ",oom_memcg=", ",global_oom", ",task_memcg=", ",task="
 	limits, machines := strings.Count(head, limitKey), strings.Count(head, machineKey)
-	if !ok || strings.Count(head, taskKey) != 1 || limits+machines != 1 || (limits == 1) != k.ofCgroup || (limits == 1) != (s.constraint == memcgConstraint) {
+	if !ok || strings.Count(head, taskKey) != 1 || strings.Contains(head, nameKey) || limits+machines != 1 || (limits == 1) != k.ofCgroup || (limits == 1) != (s.constraint == memcgConstraint) {
 		return scope{}, false
 	}
 	before, task, _ := strings.Cut(head, taskKey)

@@ -10,7 +10,10 @@ import (
 type Pace struct {
 	Burst  int           // reports at once
 	Refill time.Duration // until a further one is admitted
-	PerKey time.Duration // between two reports with the same key
+	// Repeats is the part of Burst for keys that were reported within the last PerKey. So a pod with
+	// many kills does not suppress the first report about another one.
+	Repeats int
+	PerKey  time.Duration
 
 	full time.Time // when all Burst reports are available again
 	keys map[string]pending
@@ -32,7 +35,11 @@ func (p *Pace) Admit(key string, kills int, now time.Time) (total int, admitted 
 	if p.full.Before(now) {
 		p.full = now
 	}
-	if now.Sub(waiting.last) < p.PerKey && !waiting.last.IsZero() || p.full.Sub(now) > time.Duration(p.Burst-1)*p.Refill {
+	burst := p.Burst
+	if !waiting.last.IsZero() && now.Sub(waiting.last) < p.PerKey {
+		burst = p.Repeats
+	}
+	if p.full.Sub(now) > time.Duration(burst-1)*p.Refill {
 		p.store(key, pending{waiting.last, total})
 		return total, false
 	}

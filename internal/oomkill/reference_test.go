@@ -412,7 +412,7 @@ func (w *world) before(reading *signals.Holdings) (held map[string]int) {
 }
 
 // greatest returns the member with the greatest amount, and whether it is clearly so: a quarter above all
-// others, and as a grower more than half of all growth.
+// others, and of growth more than half of all.
 func greatest(amounts map[string]int, half bool) (key string, clear bool) {
 	sum := 0
 	for k, v := range amounts {
@@ -438,11 +438,11 @@ func (a *answer) wrong(w *world) string {
 	if r.Place.Level != w.level {
 		return "level " + r.Place.Level.String()
 	}
-	if key, _ := greatest(a.held, false); r.Holder.Known && a.held[r.Holder.Key()] < a.held[key] {
-		return "holder " + r.Holder.Key()
+	if key, _ := greatest(a.held, false); r.HeldMost.Known && a.held[r.HeldMost.Key()] < a.held[key] {
+		return "held most: " + r.HeldMost.Key()
 	}
-	if key, _ := greatest(a.grown, true); r.Grower.Known && w.level != oomkill.ContainerLevel && a.grown[r.Grower.Key()] < a.grown[key] {
-		return "grower " + r.Grower.Key()
+	if key, _ := greatest(a.grown, true); r.GrewMost.Known && w.level != oomkill.ContainerLevel && a.grown[r.GrewMost.Key()] < a.grown[key] {
+		return "grew most: " + r.GrewMost.Key()
 	}
 	return ""
 }
@@ -451,7 +451,7 @@ func (a *answer) wrong(w *world) string {
 func (a *answer) right() bool {
 	_, holds := greatest(a.held, false)
 	_, grows := greatest(a.grown, true)
-	return (!holds || a.report.Holder.Known) && (!grows || a.report.Grower.Known)
+	return (!holds || a.report.HeldMost.Known) && (!grows || a.report.GrewMost.Known)
 }
 
 var kindsOfHogs = [][]string{{"leak"}, {"leak", "leak"}, {"leak", "leak", "leak"}, {"files"}, {"fork"}, {"files", "leak"}, {"fork", "leak"}, {"fork", "files"}}
@@ -517,15 +517,15 @@ func TestExplain_NeverWrong(t *testing.T) {
 			continue
 		}
 		kills++
-		if a.report.Holder.Known {
+		if a.report.HeldMost.Known {
 			named++
 		}
 		if fault := a.wrong(w); fault != "" {
 			t.Fatalf("seed %d, node %d, %+v: wrong %s: %+v\nheld %v, grown %v, victim %+v", seed, i, o, fault, a.report, a.held, a.grown, a.victim)
 		}
 	}
-	t.Logf("%d kills, %d with a known holder", kills, named)
+	t.Logf("%d kills, %d that name what held most", kills, named)
 	if kills < nodes/2 || named < kills/4 {
-		t.Errorf("seed %d: %d kills of %d nodes, %d with a known holder", seed, kills, nodes, named)
+		t.Errorf("seed %d: %d kills of %d nodes, %d that name what held most", seed, kills, nodes, named)
 	}
 }

@@ -63,27 +63,27 @@ func (r *Report) limit() string {
 	return text
 }
 
-// parties returns the holder and the grower, with a name for each.
+// parties returns what held and what grew most, with a name for each.
 func (r *Report) parties(name func(Party) string) string {
 	if r.Place.Level == UnknownLevel || r.Place.Level == ContainerLevel {
 		return ""
 	}
-	holder, grower := "it is not clear what held most of it", "what grew most before"
-	if r.Holder.Known {
-		holder = name(r.Holder) + " held most of it"
+	held, grew := "it is not clear what held most of it", "what grew most before"
+	if r.HeldMost.Known {
+		held = name(r.HeldMost) + " held most of it"
 	}
-	if r.Grower.Known {
-		grower = name(r.Grower) + " grew most before"
+	if r.GrewMost.Known {
+		grew = name(r.GrewMost) + " grew most before"
 	}
 	switch {
-	case r.Holder.Known && r.Grower.Known && name(r.Holder) == name(r.Grower):
-		return "; " + holder + " and grew most before"
-	case r.Holder.Known && !r.Grower.Known:
-		return "; " + holder
-	case r.Grower.Known:
-		return "; " + holder + ", and " + grower
+	case r.HeldMost.Known && r.GrewMost.Known && r.HeldMost.Key() == r.GrewMost.Key():
+		return "; " + held + " and grew most before"
+	case r.HeldMost.Known && !r.GrewMost.Known:
+		return "; " + held
+	case r.GrewMost.Known:
+		return "; " + held + ", and " + grew
 	}
-	return "; " + holder + " and " + grower
+	return "; " + held + " and " + grew
 }
 
 // name returns the name of a known party.
