@@ -12,12 +12,12 @@ import (
 // Bounds of one reading of the held memory.
 const (
 	maxHeldPods = 2000
-	maxHeldTime = 500 * time.Millisecond
+	maxHeldTime = 100 * time.Millisecond
 )
 
-// HeldReader reads the memory that all pods hold, after a kill by the kernel. It keeps no file open and
-// shares nothing with the loop, so that it may be used beside it. A reading takes about twice as long as
-// [Pods.MeasureMemory]. It is not safe for concurrent use.
+// HeldReader reads the memory that all pods hold, after a kill by the kernel. It opens files when it is
+// called and shares nothing with the loop, so that it may be used beside it. A reading takes about twice
+// as long as [Pods.MeasureMemory]. It is not safe for concurrent use.
 type HeldReader struct {
 	h          cgroup.Hierarchy
 	places     *cgroup.PodPlaces
@@ -31,11 +31,13 @@ func NewHeldReader(h cgroup.Hierarchy, places *cgroup.PodPlaces, nodeCgroup, pro
 	return &HeldReader{h, places, path.Join("/", nodeCgroup), procRoot, cgroup.NewBuffer()}
 }
 
-// Read reads the memory held by all pods and their containers, and the totals. An unreadable amount is
-// unknown. If the pods cannot be listed, or not all be read in time, the result is not complete.
-func (r *HeldReader) Read() signals.Holdings {
+// Read reads the memory held by all pods and their containers, and the totals. Its time is that of the
+// end. An unreadable amount is unknown. If the pods cannot be listed, or not all be read in time, the
+// result is not complete.
+func (r *HeldReader) Read() (found signals.Holdings) {
 	begun := time.Now()
-	found := signals.Holdings{At: begun, Doubt: signals.Bytes(unnoticed)}
+	found.Doubt = signals.Bytes(unnoticed)
+	defer func() { found.At = time.Now() }()
 	tree, err := r.places.Open()
 	if err != nil {
 		return found
@@ -64,19 +66,20 @@ func (r *HeldReader) Read() signals.Holdings {
 func (r *HeldReader) pod(p cgroup.Pod) (held signals.PodHoldings, there bool) {
 	held = signals.PodHoldings{UID: p.UID, Path: p.Path, Containers: []signals.ContainerHoldings{}}
 	for _, c := range p.Containers {
-		u, err := r.usage(c.Path)
+		u, err := usageOf(r.h, c.Path, r.buf)
 		if cgroup.IsGone(err) {
 			continue
 		}
 		held.Containers = append(held.Containers, signals.ContainerHoldings{Name: c.Name, Held: heldOf(u, err)})
 	}
-	u, err := r.usage(p.Path)
+	u, err := usageOf(r.h, p.Path, r.buf)
 	held.Held = heldOf(u, err)
 	return held, !cgroup.IsGone(err)
 }
 
-func (r *HeldReader) usage(at string) (cgroup.MemoryUsage, error) {
-	m, err := cgroup.OpenMemoryWith(r.h, at, r.buf)
+// usageOf returns the memory usage of a cgroup. It opens its files, and closes them.
+func usageOf(h cgroup.Hierarchy, at string, buf *cgroup.Buffer) (cgroup.MemoryUsage, error) {
+	m, err := cgroup.OpenMemoryWith(h, at, buf)
 	if err != nil {
 		return cgroup.MemoryUsage{}, err
 	}
@@ -90,7 +93,7 @@ func (r *HeldReader) total(within string) signals.Measured[signals.Bytes] {
 		held, err := r.machine()
 		return signals.Measured[signals.Bytes]{Value: held, Known: err == nil}
 	}
-	u, err := r.usage(within)
+	u, err := usageOf(r.h, within, r.buf)
 	return heldOf(u, err)
 }
 

@@ -17,18 +17,20 @@ import (
 )
 
 const (
-	// settleTime is the time from the line about a kill until the kill is reported. Until then further
+	// settleTime is the time from the reading after a kill until the kill is reported. Until then further
 	// processes of the same kill are added.
 	settleTime = 200 * time.Millisecond
-	// readingPace is the minimum time between two readings of the pods' memory.
-	readingPace = 50 * time.Millisecond
+	// readingPace is the minimum time between two readings of the pods' memory. A longer one is readingShare
+	// times the duration of the last: a pod at its limit determines how often it is killed.
+	readingPace  = 50 * time.Millisecond
+	readingShare = 10
 	// freeingTime bounds the time in which an earlier kill still frees memory.
 	freeingTime = 2 * time.Second
-	// logDelay bounds the time from a line of the kernel until it is read here.
+	// logDelay bounds the time from a line of the kernel until it is read here, beyond that of other lines.
 	logDelay = 50 * time.Millisecond
-	// maxSettling and maxRecent bound the stored kills.
-	maxSettling = 256
-	maxRecent   = 256
+	// maxPendingKills and maxRecentKills bound the stored kills.
+	maxPendingKills = 256
+	maxRecentKills  = 256
 )
 
 // pageSize is the size of the pages in the kernel's log.
@@ -45,16 +47,20 @@ type oomWatcher struct {
 	seen      atomic.Uint64 // killed processes that the counter has, too
 
 	log      oomkill.Log
-	settling []settlingKill
-	recent   []recentKill // reported ones, and those of other nodes
-	lastRead time.Time
+	clock    oomkill.Clock
+	last     time.Duration // time of the last record, by the clock of the log
+	lost     bool          // records after it were lost
+	pending  []pendingKill
+	recent   []recentKill // reported ones, those of other nodes, and lost lines
+	nextRead time.Time
 }
 
-// settlingKill is a kill to be reported.
-type settlingKill struct {
+// pendingKill is a kill to be reported.
+type pendingKill struct {
 	oomkill.Kill
 	place oomkill.Place
-	at    time.Time // at which its line was read
+	at    time.Time // at which its line was written
+	due   time.Time // it is reported once all lines until then are read
 	after *signals.Holdings
 	until time.Duration   // end of that reading at the latest, by the clock of the log
 	pids  []int           // of all its processes
@@ -68,7 +74,7 @@ type recentKill struct {
 	at    time.Duration // by the clock of the log
 }
 
-// recordSource is the kernel's log.
+// recordSource is the kernel's log. Next returns a record that can be read even after its deadline.
 type recordSource interface {
 	Next(deadline time.Time) ([]byte, error)
 }
@@ -77,8 +83,8 @@ type recordSource interface {
 func (w *oomWatcher) watch(log recordSource) error {
 	for {
 		var deadline time.Time
-		if len(w.settling) > 0 {
-			deadline = w.settling[0].at.Add(settleTime)
+		if len(w.pending) > 0 {
+			deadline = w.pending[0].due
 		}
 		record, err := log.Next(deadline)
 		switch {
@@ -87,18 +93,24 @@ func (w *oomWatcher) watch(log recordSource) error {
 				w.add(r, time.Now())
 			}
 		case errors.Is(err, kmsg.ErrLost):
-			w.log.Lose()
+			w.lose()
 		case errors.Is(err, kmsg.ErrTimeout):
-			w.conclude()
+			w.conclude(time.Now())
 		default:
-			w.conclude()
+			w.flush()
 			return err
 		}
 	}
 }
 
-// add adds a record of the log.
+// add adds a record of the log that was read now.
 func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
+	written := w.clock.Written(r.At, now)
+	w.conclude(written)
+	if w.last = r.At; w.lost { // a kill at the end of the gap
+		w.lost = false
+		w.remember(oomkill.Place{}, r.At)
+	}
 	k, killed := w.log.Add(r)
 	if !killed {
 		return
@@ -115,85 +127,120 @@ func (w *oomWatcher) add(r oomkill.Record, now time.Time) {
 	if k.Group && w.join(&k, &place) {
 		return
 	}
-	s := settlingKill{Kill: k, place: place, at: now, freed: k.Process.Anon}
+	p := pendingKill{Kill: k, place: place, at: written, freed: k.Process.Anon}
 	if k.Process.PID != 0 {
-		s.pids = []int{k.Process.PID}
+		p.pids = []int{k.Process.PID}
 	}
-	s.after = w.readAfter(&place, now)
-	s.until = k.At + time.Since(now) + logDelay
-	if w.settling = append(w.settling, s); len(w.settling) >= maxSettling {
-		w.conclude()
+	p.after = w.readAfter(&place)
+	ended := time.Now()
+	p.due, p.until = ended.Add(settleTime), k.At+ended.Sub(written)+logDelay
+	if w.pending = append(w.pending, p); len(w.pending) >= maxPendingKills {
+		w.flush()
 	}
+}
+
+// lose notes that records were lost: there may have been any kill.
+func (w *oomWatcher) lose() {
+	w.log.Lose()
+	w.lost = true
+	w.remember(oomkill.Place{}, w.last)
 }
 
 // join adds a process to the kill that also ended it, by memory.oom.group. The kernel may write the line
 // about the first process again.
 func (w *oomWatcher) join(k *oomkill.Kill, place *oomkill.Place) bool {
-	if len(w.settling) == 0 {
+	if len(w.pending) == 0 {
 		return false
 	}
-	s := &w.settling[len(w.settling)-1]
+	p := &w.pending[len(w.pending)-1]
 	switch {
-	case s.LimitCgroup != k.LimitCgroup || s.place.UID != place.UID:
+	case p.LimitCgroup != k.LimitCgroup || p.place.UID != place.UID:
 		return false
-	case slices.Contains(s.pids, k.Process.PID):
+	case slices.Contains(p.pids, k.Process.PID):
 		return true
-	case s.place.ID == place.ID:
-		s.freed = max(s.freed, k.Process.Anon)
+	case p.place.ID == place.ID:
+		p.freed = max(p.freed, k.Process.Anon)
 	default:
-		s.rest = append(s.rest, *place)
+		p.rest = append(p.rest, *place)
 	}
-	s.pids = append(s.pids, k.Process.PID)
+	p.pids = append(p.pids, k.Process.PID)
 	return true
 }
 
 // readAfter reads the memory below the limit that was met, right after a kill. The result is nil if no
 // reading is needed, or if the last one is too recent.
-func (w *oomWatcher) readAfter(place *oomkill.Place, now time.Time) *signals.Holdings {
-	if place.Level == oomkill.UnknownLevel || place.Level == oomkill.ContainerLevel || now.Sub(w.lastRead) < readingPace {
+func (w *oomWatcher) readAfter(place *oomkill.Place) *signals.Holdings {
+	begun := time.Now()
+	if place.Level == oomkill.UnknownLevel || place.Level == oomkill.ContainerLevel || begun.Before(w.nextRead) {
 		return nil
 	}
-	w.lastRead = now
 	reading := w.read()
+	ended := time.Now()
+	w.nextRead = ended.Add(max(readingPace, readingShare*ended.Sub(begun)))
 	return &reading
 }
 
-// conclude explains and reports all settling kills.
-func (w *oomWatcher) conclude() {
+// conclude explains and reports the kills that are due, once all records until a time are read.
+func (w *oomWatcher) conclude(until time.Time) {
+	n := 0
+	for n < len(w.pending) && !w.pending[n].due.After(until) {
+		n++
+	}
+	w.finish(n)
+}
+
+// flush reports all kills before they are due. Records about further kills may follow, so that the readings
+// after these kills explain nothing.
+func (w *oomWatcher) flush() {
+	for i := range w.pending {
+		w.pending[i].after = nil
+	}
+	w.finish(len(w.pending))
+}
+
+// finish explains and reports the first pending kills.
+func (w *oomWatcher) finish(n int) {
+	if n == 0 {
+		return
+	}
 	node := w.node()
-	for i := range w.settling {
-		s := &w.settling[i]
-		e := oomkill.Evidence{At: s.at, After: s.after, Capacity: w.capacity, PageSize: pageSize, Freed: s.freed, Others: w.others(i)}
+	for i := range n {
+		p := &w.pending[i]
+		e := oomkill.Evidence{At: p.at, After: p.after, Capacity: w.capacity, PageSize: pageSize, Freed: p.freed, Others: w.others(i)}
 		var report oomkill.Report
 		w.history.use(func(h *oomkill.History) {
-			e.Before = h.Before(s.at)
-			report = oomkill.Explain(&node, &s.Kill, &s.place, &e)
+			e.Before = h.Before(p.at)
+			report = oomkill.Explain(&node, &p.Kill, &p.place, &e)
 		})
-		w.report(&report, max(len(s.pids), 1), s.at)
+		w.report(&report, max(len(p.pids), 1), p.at)
 	}
-	for i := range w.settling {
-		s := &w.settling[i]
-		w.remember(s.place, s.At)
-		if s.after != nil { // only now: for these kills it is no reading before them
-			w.history.use(func(h *oomkill.History) { h.Note(s.after) })
+	for i := range n {
+		p := &w.pending[i]
+		for _, place := range append(p.rest, p.place) {
+			w.remember(place, p.At)
+		}
+		if p.after != nil { // only now: for these kills it is no reading before them
+			w.history.use(func(h *oomkill.History) { h.Note(p.after) })
 		}
 	}
-	w.settling = w.settling[:0]
+	w.pending = slices.Delete(w.pending, 0, n)
 }
 
 // others returns further kills: those until the reading after a kill, and those before it, the memory of
 // which may not have been free then.
 func (w *oomWatcher) others(of int) []oomkill.Place {
-	s := &w.settling[of]
-	found := slices.Clone(s.rest)
-	add := func(p oomkill.Place, at time.Duration) {
-		if at > s.At-freeingTime && at < s.until {
-			found = append(found, p)
+	p := &w.pending[of]
+	found := slices.Clone(p.rest)
+	add := func(place oomkill.Place, at time.Duration) {
+		if at > p.At-freeingTime && at < p.until {
+			found = append(found, place)
 		}
 	}
-	for i := range w.settling {
-		if i != of {
-			add(w.settling[i].place, w.settling[i].At)
+	for i := range w.pending {
+		if other := &w.pending[i]; i != of {
+			for _, place := range append(slices.Clone(other.rest), other.place) {
+				add(place, other.At)
+			}
 		}
 	}
 	for _, r := range w.recent {
@@ -204,8 +251,8 @@ func (w *oomWatcher) others(of int) []oomkill.Place {
 
 // remember stores a kill that may have freed memory, until the kills of that time are reported.
 func (w *oomWatcher) remember(p oomkill.Place, at time.Duration) {
-	w.recent = slices.DeleteFunc(w.recent, func(r recentKill) bool { return at-r.at >= freeingTime+settleTime })
-	if len(w.recent) >= maxRecent {
+	w.recent = slices.DeleteFunc(w.recent, func(r recentKill) bool { return at-r.at >= 2*freeingTime })
+	if len(w.recent) >= maxRecentKills {
 		w.recent, p = w.recent[:0], oomkill.Place{} // an unknown place stands for all of them
 	}
 	w.recent = append(w.recent, recentKill{p, at})
@@ -225,14 +272,14 @@ func (h *heldHistory) use(do func(*oomkill.History)) {
 	do(&h.history)
 }
 
-// note stores what pods held at their last measurement, unless the history is in use. It does not
-// allocate once it has grown.
-func (h *heldHistory) note(measured *stats.Pods, pods []signals.Pod, at time.Time) {
-	if h == nil || !h.mu.TryLock() {
+// note stores what pods held at a measurement that has begun at a time and ends now, unless the history is in
+// use or the measurement took too long to be dated. It does not allocate once it has grown.
+func (h *heldHistory) note(measured *stats.Pods, pods []signals.Pod, begun time.Time) {
+	if h == nil || time.Since(begun) > oomkill.MaxReadingTime || !h.mu.TryLock() {
 		return
 	}
 	defer h.mu.Unlock()
-	h.reading.At, h.reading.Pods = at, measured.Holdings(pods, h.reading.Pods)
+	h.reading.At, h.reading.Pods = begun, measured.Holdings(pods, h.reading.Pods)
 	h.history.Note(&h.reading)
 }
 

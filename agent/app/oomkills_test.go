@@ -24,7 +24,11 @@ type logSource struct {
 	script []any // a string is a record, a duration a wait, an error is returned
 	next   uint64
 	began  time.Time
+	late   lateness
 }
+
+// lateness is the time by which the following records of a script are read late.
+type lateness time.Duration
 
 func (s *logSource) Next(deadline time.Time) ([]byte, error) {
 	if s.began.IsZero() {
@@ -42,10 +46,12 @@ func (s *logSource) Next(deadline time.Time) ([]byte, error) {
 		case error:
 			s.script = s.script[1:]
 			return nil, one
+		case lateness:
+			s.late = one
 		case string:
 			s.script = s.script[1:]
 			s.next++
-			return fmt.Appendf(nil, "6,%d,%d,-;%s\n", s.next, time.Since(s.began).Microseconds(), one), nil
+			return fmt.Appendf(nil, "6,%d,%d,-;%s\n", s.next, (time.Since(s.began) - time.Duration(s.late)).Microseconds(), one), nil
 		}
 		s.script = s.script[1:]
 	}
@@ -114,9 +120,8 @@ func short(l agent.OOMKill) string {
 
 func TestOOMWatcher_ReportsKills(t *testing.T) {
 	const a, b = inKubepods + "a/a1", inKubepods + "b/b1"
-	long := time.Minute
 	with := func(all ...any) (script []any) {
-		script = []any{"booted", long}
+		script = []any{"booted", time.Minute}
 		for _, one := range all {
 			if several, is := one.([]any); is {
 				script = append(script, several...)
@@ -124,7 +129,7 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 				script = append(script, one)
 			}
 		}
-		return script
+		return append(script, time.Second)
 	}
 	for name, c := range map[string]struct {
 		script []any
@@ -137,6 +142,11 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 			[]string{"oom-kill unknown unknown/ leak: unknown, unknown x1", "oom-kill pods shop/db/main leak: unknown, unknown x1"}, 2},
 		"all pods, before a kill anywhere": {with(oomLines("/kubepods", b, 7, 60_000), 100*time.Millisecond, killedLine(9, 1000)),
 			[]string{"oom-kill pods shop/db/main leak: shop/db, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 2},
+		"all pods, and a kill anywhere until the reading, after the report about an earlier one": {with(oomLines(a, a, 6, 60_000), 199*time.Millisecond, oomLines("/kubepods", b, 7, 60_000), 5*time.Millisecond, killedLine(9, 1000)),
+			[]string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1", "oom-kill pods shop/db/main leak: unknown, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 3},
+		"all pods, read late":     {with(lateness(300*time.Millisecond), oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
+		"all pods, before a loss": {with(oomLines("/kubepods", b, 7, 60_000), kmsg.ErrLost), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
+		"all pods, after a loss":  {with(kmsg.ErrLost, time.Minute, "noted", time.Second, oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
 		"memory.oom.group": {with(oomLines(a, a, 7, 60_000), "Tasks in "+a+" are going to be killed due to memory.oom.group set",
 			killedLine(7, 60_000), killedLine(8, 1000), time.Millisecond, killedLine(9, 1000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x3"}, 4},
 		"two kills at once": {with(oomLines(a, a, 7, 60_000), oomLines(b, b, 8, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1",
@@ -167,17 +177,17 @@ func TestOOMWatcher_ReportsPromptly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const a = inKubepods + "a/a1"
 		script := oomLines(a, a, 7, 60_000)
-		for i := range 50 { // a kill every 10 ms
+		for i := range 40 { // a kill every 10 ms
 			script = append(script, 10*time.Millisecond)
 			script = append(script, oomLines(a, a, 8+i, 60_000)...)
 		}
 		began := time.Now()
 		script = append(script, time.Hour)
 		lines, w, served := watched(t, nil, script...)
-		if len(lines) != 51 || !lines[0].Time.Equal(began) || len(w.settling) != 0 {
+		if len(lines) != 41 || !lines[0].Time.Equal(began) || len(w.pending) != 0 {
 			t.Errorf("%d lines", len(lines))
 		}
-		if want := `plimsoll_oom_kills_total{limit="container"} 51`; !strings.Contains(served, want+"\n") {
+		if want := `plimsoll_oom_kills_total{limit="container"} 41`; !strings.Contains(served, want+"\n") {
 			t.Errorf("%s is not served", want)
 		}
 		if want := `plimsoll_oom_kills_total{limit="node"} 0`; !strings.Contains(served, want+"\n") {
@@ -204,18 +214,52 @@ func TestOOMWatcher_UsesReadings(t *testing.T) {
 		w.report = func(r *oomkill.Report, kills int, _ time.Time) {
 			got = append(got, fmt.Sprintf("%s, %s %s x%d", r.HeldMost.Key(), r.GrewMost.Key(), r.Window, kills))
 		}
-		_ = w.watch(&logSource{script: oomLines("/kubepods", a, 7, 4000)})
+		_ = w.watch(&logSource{script: append(oomLines("/kubepods", a, 7, 4000), time.Second)})
 		if len(got) != 1 || got[0] != "shop/db, shop/db 8s x1" {
 			t.Error(got)
 		}
 	})
 }
 
+// TestOOMWatcher_BoundsReadings checks that a pod that is killed without end causes a tenth of the time to be
+// spent on readings, and that a kill is reported at the end of the log.
+func TestOOMWatcher_BoundsReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		readings, reports := 0, 0
+		w := &oomWatcher{history: &heldHistory{}, node: func() oomkill.Node { return oomkill.Node{Cgroup: "/", Root: "/kubepods", Pods: killedPods} },
+			read: func() signals.Holdings {
+				readings++
+				<-time.After(20 * time.Millisecond)
+				return signals.Holdings{At: time.Now()}
+			},
+			report: func(*oomkill.Report, int, time.Time) { reports++ }}
+		var script []any
+		for i := range 1000 {
+			script = append(script, oomLines(inKubepods+"a", inKubepods+"a/a1", 1+i, 4000)...)
+			script = append(script, 10*time.Millisecond)
+		}
+		_ = w.watch(&logSource{script: script})
+		if readings < 40 || readings > 60 || reports != 1000 {
+			t.Errorf("%d readings, %d reports", readings, reports)
+		}
+	})
+}
+
 func TestHeldHistory_NeverWaits(t *testing.T) {
-	var none *heldHistory
-	none.note(nil, nil, time.Now())
-	h := &heldHistory{}
-	h.use(func(*oomkill.History) { h.note(nil, nil, time.Now()) }) // the loop drops its reading
+	synctest.Test(t, func(t *testing.T) {
+		var none *heldHistory
+		none.note(nil, nil, time.Now())
+		h := &heldHistory{}
+		h.use(func(*oomkill.History) { h.note(nil, nil, time.Now()) }) // the loop drops its reading
+		h.note(nil, nil, time.Now().Add(-oomkill.MaxReadingTime-1))
+		if got := h.history.Before(time.Now().Add(time.Second)); len(got) != 0 {
+			t.Errorf("a reading that was dropped, or took too long: %+v", got)
+		}
+		h.note(nil, nil, time.Now().Add(-oomkill.MaxReadingTime))
+		if got := h.history.Before(time.Now().Add(time.Second)); len(got) != 1 {
+			t.Errorf("%d readings", len(got))
+		}
+	})
 }
 
 func TestLostKills_Missing(t *testing.T) {

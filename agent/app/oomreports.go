@@ -18,10 +18,12 @@ import (
 // container and limit.
 const (
 	linesAtOnce  = 100
+	repeatedly   = linesAtOnce / 2 // about a container with a line in the last containerPace
 	linePace     = time.Second
 	eventsAtOnce = 25
 	eventPace    = 10 * time.Second
-	podEventPace = time.Minute
+	// containerPace is also the minimum time between two events about a container.
+	containerPace = time.Minute
 )
 
 // oomReports reports OOM kills of the kernel by the decision log, metrics, and events of pods. Its
@@ -40,8 +42,8 @@ type oomReports struct {
 
 func newOOMReports(lines *decisionlog.Lines, m *metrics.Metrics, mayWrite func() bool) *oomReports {
 	return &oomReports{lines: lines, metrics: m, mayWrite: mayWrite,
-		line:  oomkill.Pace{Burst: linesAtOnce, Refill: linePace},
-		event: oomkill.Pace{Burst: eventsAtOnce, Refill: eventPace, PerKey: podEventPace}}
+		line:  oomkill.Pace{Burst: linesAtOnce, Refill: linePace, Repeats: repeatedly, PerKey: containerPace},
+		event: oomkill.Pace{Burst: eventsAtOnce, Refill: eventPace, PerKey: containerPace}}
 }
 
 // report reports a kill of a number of processes.
@@ -49,7 +51,7 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	o.metrics.OOMKilled(r.Place.Level.String(), kills)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	key := r.Place.UID + " " + r.Place.ID + " " + r.Place.Level.String()
+	key := r.Place.UID + " " + r.Place.Container + " " + r.Place.Level.String()
 	if total, admitted := o.line.Admit(key, kills, at); admitted {
 		o.lines.JSON(oomLine(r, total, at))
 	}

@@ -5,7 +5,7 @@ import "time"
 // Holdings is the memory that pods held at one time. Held memory is the usage without page cache of
 // files on disk, which the kernel reclaims before an OOM kill.
 type Holdings struct {
-	At time.Time
+	At time.Time // the beginning or the end of the reading, which lasts at most a tenth of a second
 	// Complete reports whether every pod with a cgroup is listed. A missing pod then held nothing.
 	Complete bool
 	// Totals are the amounts held in whole parts of the node: in the node itself, by all pods, and by

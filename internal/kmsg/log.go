@@ -16,6 +16,10 @@ const Device = "/dev/kmsg"
 // maxRecord exceeds the size of any record: the kernel's own buffer for one has 2 or 8 KiB.
 const maxRecord = 16 << 10
 
+// minWait is the minimum time for which Next waits, so that it returns a record that can be read at the
+// deadline.
+const minWait = 5 * time.Millisecond
+
 // maxPerSecond is the maximum number of records read in a second. The report of one OOM kill has a line
 // for each process of the machine.
 const maxPerSecond = 20_000
@@ -72,11 +76,14 @@ func remedy(err error) string {
 }
 
 // Next returns the next record, valid until the next call. It waits until the deadline; zero means no
-// deadline. Returns [ErrLost] after a gap, [ErrTimeout] at the deadline, [os.ErrClosed] after Close, and
-// another error if the log can no longer be read.
+// deadline. Returns [ErrLost] after a gap, [ErrTimeout] after the deadline if there is no record,
+// [os.ErrClosed] after Close, and another error if the log can no longer be read.
 func (l *Log) Next(deadline time.Time) ([]byte, error) {
 	if err := l.pause(); err != nil {
 		return nil, err
+	}
+	if soon := time.Now().Add(minWait); !deadline.IsZero() && deadline.Before(soon) {
+		deadline = soon // an expired one would prevent the read
 	}
 	err := l.file.SetReadDeadline(deadline)
 	n := 0

@@ -19,15 +19,12 @@ import (
 )
 
 // Limits of events of the node, as in kubelets. client-go's recorder has them too, and links OpenAPI.
-// Events of pods have a limit of their own, so that pods cannot suppress those of the node.
 const (
 	maxQueuedEvents  = 1000
 	maxSeries        = 100              // events that are counted on when they recur
 	seriesWindow     = 10 * time.Minute // a recurrence later than that is a new event
 	eventBurst       = 25
 	eventsPerSecond  = 1.0 / 300
-	podEventBurst    = 50
-	podEventsPerSec  = 1.0 / 10
 	maxEventAttempts = 12
 	eventRetryPeriod = 10 * time.Second
 	// noPodHelpsPace is the minimum time between two events NoPodHelps of a signal. All signals
@@ -36,8 +33,8 @@ const (
 )
 
 // Events records events of the node with the kubelet's reasons, and events of its pods. It never blocks:
-// events are queued, counted if they recur, and rate limited. Those that the API server does not accept
-// are dropped.
+// events are queued and counted if they recur. Those of the node are rate limited. Those that the API
+// server does not accept are dropped.
 //
 // It requires the rights to create and patch events in the namespace default, where events of nodes
 // belong, and in those of the pods.
@@ -53,9 +50,9 @@ type Events struct {
 	noPodHelps [2][signals.Count]time.Time // of the one that calls NoPodHelps
 
 	// Of the goroutine that sends.
-	limit, podLimit flowcontrol.PassiveRateLimiter
-	series          map[seriesKey]*corev1.Event
-	count           uint64
+	limit  flowcontrol.PassiveRateLimiter
+	series map[seriesKey]*corev1.Event
+	count  uint64
 }
 
 // Pod is the pod of an event.
@@ -80,8 +77,7 @@ func NewEvents(client api.Interface, nodeName string, transition time.Duration) 
 	e := &Events{
 		client: client, nodeName: nodeName, transition: transition, end: end, done: make(chan struct{}),
 		queue: make(chan event, maxQueuedEvents), series: map[seriesKey]*corev1.Event{},
-		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst),
-		podLimit: flowcontrol.NewTokenBucketPassiveRateLimiter(podEventsPerSec, podEventBurst),
+		limit: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst),
 	}
 	go func() {
 		defer close(e.done)
@@ -116,11 +112,7 @@ func (e *Events) enqueue(one event) {
 
 // send creates an event, or counts a recurrence, and retries while the API server is unreachable.
 func (e *Events) send(ctx context.Context, one event) {
-	limit := e.limit
-	if one.pod != (Pod{}) {
-		limit = e.podLimit
-	}
-	if !limit.TryAccept() {
+	if one.pod == (Pod{}) && !e.limit.TryAccept() {
 		return
 	}
 	for range maxEventAttempts {
@@ -238,7 +230,7 @@ func (e *Events) NoPodHelps(s signals.Signal, exhausted bool, message string, no
 }
 
 // OOMKilled records on a pod that the kernel's OOM killer ended processes of it, by their number and one
-// sentence. It does not block.
+// sentence. It does not block. The caller limits the rate.
 func (e *Events) OOMKilled(p Pod, message string, processes int) {
 	e.enqueue(event{seriesKey{corev1.EventTypeWarning, "OOMKilled", message, p}, time.Now(), int32(min(processes, 1<<20))})
 }

@@ -225,9 +225,6 @@ func TestEvents_OOMKilled(t *testing.T) {
 		if err != nil || len(list.Items) != 1 || !strings.HasPrefix(list.Items[0].Name, "cart.") {
 			t.Errorf("%v, %v", list, err)
 		}
-		if len(all) < podEventBurst || len(all) > podEventBurst+20 {
-			t.Errorf("%d events of 201 pods", len(all))
-		}
 		events.Close()
 	})
 }

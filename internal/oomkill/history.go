@@ -9,9 +9,9 @@ import (
 const (
 	// MaxAge is the age from which on a reading explains nothing about a kill.
 	MaxAge = 15 * time.Second
-	// margin is the minimum time between a reading and the arrival of the line about a kill. A later
-	// reading may be one after the kill.
-	margin = 100 * time.Millisecond
+	// MaxReadingTime is the maximum duration of a reading, and the minimum time between its beginning and
+	// a kill: a later one may have ended after the kill.
+	MaxReadingTime = 100 * time.Millisecond
 	// spacing is the minimum time between stored readings, except for the last one.
 	spacing = 500 * time.Millisecond
 	// maxReadings bounds the stored readings.
@@ -59,13 +59,13 @@ func copyInto(stored, reading *signals.Holdings) {
 	stored.Pods, stored.Totals = pods, totals
 }
 
-// Before returns the readings before a kill that arrived at a time. They are valid until the next Note.
+// Before returns the readings before a kill at a time. They are valid until the next Note.
 func (h *History) Before(at time.Time) []signals.Holdings {
 	from, to := 0, len(h.readings)
 	for from < to && at.Sub(h.readings[from].At) > MaxAge {
 		from++
 	}
-	for to > from && at.Sub(h.readings[to-1].At) < margin {
+	for to > from && at.Sub(h.readings[to-1].At) < MaxReadingTime {
 		to--
 	}
 	return h.readings[from:to]
