@@ -18,7 +18,7 @@ import (
 // container and limit.
 const (
 	linesAtOnce  = 100
-	repeatedly   = linesAtOnce / 2 // about a container with a line in the last containerPace
+	repeatedLines   = linesAtOnce / 2 // about a container with a line in the last containerPace
 	linePace     = time.Second
 	eventsAtOnce = 25
 	eventPace    = 10 * time.Second
@@ -42,7 +42,7 @@ type oomReports struct {
 
 func newOOMReports(lines *decisionlog.Lines, m *metrics.Metrics, mayWrite func() bool) *oomReports {
 	return &oomReports{lines: lines, metrics: m, mayWrite: mayWrite,
-		line:  oomkill.Pace{Burst: linesAtOnce, Refill: linePace, Repeats: repeatedly, PerKey: containerPace},
+		line:  oomkill.Pace{Burst: linesAtOnce, Refill: linePace, Repeats: repeatedLines, PerKey: containerPace},
 		event: oomkill.Pace{Burst: eventsAtOnce, Refill: eventPace, PerKey: containerPace}}
 }
 
