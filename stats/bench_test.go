@@ -73,13 +73,6 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 			}
 		}
 	})
-	b.Run("holdings", func(b *testing.B) { // for the history of what pods held
-		b.ReportAllocs()
-		held := p.Holdings(pods, nil)
-		for b.Loop() {
-			held = p.Holdings(pods, held)
-		}
-	})
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

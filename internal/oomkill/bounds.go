@@ -185,44 +185,67 @@ type bounds struct {
 // set sets the bounds of all members:
 //
 //   - The victim held at least the anonymous memory of its largest killed process.
-//   - Any other member with enough readings held no less than the least of them, or than the last one if
-//     it never fell, and no less than after the kill.
-//   - Such a member held no more than the greatest of its readings, and what it can have grown since the
-//     last one, unless it was killed too or has ended.
+//   - A member with enough readings held no less than the least of them, or than the last one if it
+//     never fell, if it held that after the kill as well.
 //   - No member held more than what the lower bounds of all others leave of the total.
-//   - If the total is exact, the victim held at least what the upper bounds of all others leave of it.
-//     This covers processes that end with the killed one, without a line of the kernel.
 //
-// Memory that was freed by the kill and is allocated again before it is read can move no bound of the
-// victim, and raises only the upper bounds of others.
-func (b *bounds) set() {
-	var lowest signals.Bytes
+// The bounds by growth are narrower, see [bounds.narrow]. Memory that was freed by the kill and is allocated
+// again before it is read raises only the upper bounds of others.
+func (b *bounds) set(doubt signals.Bytes) {
+	var lowest, grown signals.Bytes
 	for i := range b.all {
 		m := &b.all[i]
 		m.lower = m.own
-		if m.known && !m.victim {
-			if m.lower = min(m.least, m.after); m.steady {
-				m.lower = min(m.last, m.after)
+		if m.known {
+			before := m.least
+			if m.steady {
+				before = m.last
 			}
+			m.lower = max(m.lower, min(before, m.after))
 		}
 		lowest += m.lower
 	}
+	narrow := b.exact
+	for i := range b.all {
+		m := &b.all[i]
+		m.upper = max(b.total-(lowest-m.lower), m.lower)
+		most, known := m.grown(b.unread)
+		grown, narrow = grown+most, narrow && known
+	}
+	if narrow && grown+doubt+b.total/growthDoubt >= b.total {
+		b.narrow()
+	}
+}
+
+// growthDoubt is the part of the total by which growth may exceed that between readings.
+const growthDoubt = 64
+
+// grown returns the amount that a member held at most if it grew no faster than between its readings. It
+// is unknown for a member that was killed too, or has ended. Memory outside of pods that was not read
+// before does not fall within the milliseconds after a kill.
+func (m *member) grown(unread time.Duration) (most signals.Bytes, known bool) {
+	most = max(m.most, m.after) + signals.Bytes(m.rises*unread.Seconds())
+	return most, (m.known || m.name == "") && (m.victim || !m.shrunk)
+}
+
+// narrow narrows the bounds by growth. It requires that all members together can have grown to the total.
+// Otherwise one of them grew faster than before, and may have freed that memory again before it was read.
+// The victim held at least what the upper bounds of all others leave of the total. This covers processes
+// that end with the killed one, without a line of the kernel.
+func (b *bounds) narrow() {
 	var victim *member
 	var highest signals.Bytes // of all but the victim
 	for i := range b.all {
 		m := &b.all[i]
-		m.upper = max(b.total-(lowest-m.lower), m.lower)
 		if m.victim {
 			victim = m
 			continue
 		}
-		if m.known && !m.shrunk {
-			grown := signals.Bytes(m.rises * b.unread.Seconds())
-			m.upper = min(m.upper, max(m.most, m.after)+grown)
-		}
+		most, _ := m.grown(b.unread)
+		m.upper = min(m.upper, most)
 		highest += m.upper
 	}
-	if b.exact && victim != nil {
+	if victim != nil {
 		victim.lower = min(max(victim.lower, b.total-highest), victim.upper)
 	}
 }

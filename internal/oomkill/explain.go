@@ -61,8 +61,8 @@ const (
 // upper bounds of all others by an eighth, doubts of the readings included. What grew most must also
 // have more than half of all growth. Below the limit of one container there is only one member.
 //
-// One case is beyond the readings: a member that grew fast until the kill, and freed much of it by itself
-// in the milliseconds between the kill and the reading after it.
+// One case is beyond the readings: a member that grew faster than ever until the kill, by no more than all
+// members can have grown together, and freed that by itself before the reading after the kill.
 func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	r := Report{Kill: *k, Place: *p}
 	switch p.Level {
@@ -89,7 +89,7 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	if n := len(e.Before); n > 0 {
 		b.unread = e.After.At.Sub(e.Before[n-1].At)
 	}
-	b.set()
+	b.set(e.doubt())
 	if m := clearest(all, e.doubt(), (*member).low, (*member).high); m != nil {
 		r.HeldMost = n.party(p, m, m.lower)
 	}

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// MaxAge is the age from which on a reading explains nothing about a kill.
-	MaxAge = 15 * time.Second
+	// maxAge is the age from which on a reading explains nothing about a kill.
+	maxAge = 15 * time.Second
 	// MaxReadingTime is the maximum duration of a reading, and the minimum time between its beginning and
 	// a kill: a later one may have ended after the kill.
 	MaxReadingTime = 100 * time.Millisecond
 	// spacing is the minimum time between stored readings, except for the last one.
 	spacing = 500 * time.Millisecond
 	// maxReadings bounds the stored readings.
-	maxReadings = int(MaxAge/spacing) + 2
+	maxReadings = int(maxAge/spacing) + 2
 )
 
 // History stores readings of the held memory, oldest first. The zero value is empty.
@@ -62,7 +62,7 @@ func copyInto(stored, reading *signals.Holdings) {
 // Before returns the readings before a kill at a time. They are valid until the next Note.
 func (h *History) Before(at time.Time) []signals.Holdings {
 	from, to := 0, len(h.readings)
-	for from < to && at.Sub(h.readings[from].At) > MaxAge {
+	for from < to && at.Sub(h.readings[from].At) > maxAge {
 		from++
 	}
 	for to > from && at.Sub(h.readings[to-1].At) < MaxReadingTime {

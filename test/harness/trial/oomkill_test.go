@@ -10,14 +10,14 @@ import (
 )
 
 // TestOOMKill_IsReported checks that the agent reports an OOM kill of the kernel at the limit of a pod,
-// and that it is not the pod's neighbour that is named.
+// and that it is not the pod beside it that is named.
 func TestOOMKill_IsReported(t *testing.T) {
 	n := node(t, "oomkill")
 	log, err := os.Open("/dev/kmsg")
 	if sandbox.Demand(t, "the kernel's log can not be read", err) {
 		_ = log.Close()
 	}
-	addHog(t, n, "neighbour", "", "fill 100MiB")
+	addHog(t, n, "bystander", "", "fill 100MiB")
 	pod, err := n.AddPod("leaky", "")
 	if err != nil {
 		t.Fatal(err)
