@@ -283,18 +283,10 @@ func (h *heldHistory) note(measured *stats.Pods, pods []signals.Pod, begun time.
 	h.history.Note(&h.reading)
 }
 
-// watchOOMKills explains the kernel's OOM kills until ctx ends. Where its log cannot be read, they are
-// counted only.
-func (a *app) watchOOMKills(ctx context.Context, w *oomWatcher) {
-	log, err := kmsg.Open(kmsg.Device)
-	if err != nil {
-		a.reporter.oomKills.setUnreadable(err)
-		a.log.Info("Cannot explain OOM kills of the kernel, counting them only", "reason", err)
-		return
-	}
-	a.log.Info("Reading the kernel's log to explain OOM kills", "path", kmsg.Device)
+// watchOOMKills explains the kernel's OOM kills by its log until ctx ends.
+func (a *app) watchOOMKills(ctx context.Context, w *oomWatcher, log *kmsg.Log) {
 	stop := context.AfterFunc(ctx, func() { _ = log.Close() })
-	err = w.watch(log)
+	err := w.watch(log)
 	if stop() { // it was not closed
 		_ = log.Close()
 		a.reporter.oomKills.setUnreadable(err)
@@ -343,22 +335,28 @@ func (l *lostKills) missing(counted, seen uint64) (missing uint64) {
 	return missing
 }
 
-// openOOMKills starts to report the kernel's OOM kills.
+// openOOMKills starts to report the kernel's OOM kills. Where its log cannot be read, they are counted only.
 func (a *app) openOOMKills(ctx context.Context) {
 	n := a.node
 	newReader := func() *stats.HeldReader {
 		return stats.NewHeldReader(n.hierarchy, n.places, a.config.NodeCgroup, a.config.ProcRoot)
 	}
 	capacity, err := stats.MachineMemory(a.config.ProcRoot)
-	n.history = &heldHistory{}
 	w := &oomWatcher{
 		node: func() oomkill.Node {
 			return oomkill.Node{Cgroup: a.config.NodeCgroup, Root: n.places.Root(), Pods: n.pods()}
 		},
 		read: newReader().Read, capacity: signals.Measured[signals.Bytes]{Value: capacity, Known: err == nil},
-		report: a.reporter.oomKills.report, history: n.history, countsAll: n.hierarchy.Version == cgroup.V1,
+		report: a.reporter.oomKills.report, history: &heldHistory{}, countsAll: n.hierarchy.Version == cgroup.V1,
+	}
+	if log, err := kmsg.Open(kmsg.Device); err != nil {
+		a.reporter.oomKills.setUnreadable(err)
+		a.log.Info("Cannot explain OOM kills of the kernel, counting them only", "reason", err)
+	} else {
+		a.log.Info("Reading the kernel's log to explain OOM kills", "path", kmsg.Device)
+		n.history = w.history
+		a.group.Go(func() { a.watchOOMKills(ctx, w, log) })
 	}
 	counter, isMachine := newReader(), n.stats.IsMachine()
-	a.group.Go(func() { a.watchOOMKills(ctx, w) })
 	a.group.Go(func() { a.countOOMKills(ctx, &w.seen, func() (uint64, error) { return counter.OOMKills(isMachine) }) })
 }

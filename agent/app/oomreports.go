@@ -17,11 +17,11 @@ import (
 // Bounds of the reports. Beyond them, kills are counted into the next report about the same pod,
 // container and limit.
 const (
-	linesAtOnce  = 100
-	repeatedLines   = linesAtOnce / 2 // about a container with a line in the last containerPace
-	linePace     = time.Second
-	eventsAtOnce = 25
-	eventPace    = 10 * time.Second
+	linesAtOnce   = 100
+	repeatedLines = linesAtOnce / 2 // about a container with a line in the last containerPace
+	linePace      = time.Second
+	eventsAtOnce  = 25
+	eventPace     = 10 * time.Second
 	// containerPace is also the minimum time between two events about a container.
 	containerPace = time.Minute
 )
