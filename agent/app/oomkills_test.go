@@ -5,17 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/kmsg"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/internal/oomkill"
 )
 
@@ -281,6 +288,55 @@ func TestLostKills_Missing(t *testing.T) {
 		if got := l.missing(c.counted, c.seen); got != c.want {
 			t.Errorf("call %d: %d missing, want %d", i, got, c.want)
 		}
+	}
+}
+
+// TestOOMReports_WritesEvents checks that only an armed agent writes an event, about a pod of the API server
+// and without the name of a pod of another namespace, and that kills count that follow at once.
+func TestOOMReports_WritesEvents(t *testing.T) {
+	cart, file := killedPods[0], killedPods[1]
+	file.FromAPI = false
+	foreign := signals.Pod{UID: "c", Namespace: "other", Name: "batch"}
+	for name, c := range map[string]struct {
+		armed bool
+		pod   *signals.Pod
+		want  []string
+	}{
+		"armed": {true, &cart, []string{
+			"shop cart a: A process of container app was OOM-killed at the memory limit of all pods of the node; a pod of another namespace held most of it x1",
+			"shop cart a: A process of container app was OOM-killed at the memory limit of all pods of the node; a pod of another namespace held most of it x6"}},
+		"disarmed":        {false, &cart, nil},
+		"manifest":        {true, &file, nil},
+		"outside of pods": {true, nil, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := apitest.NewFake(t, &corev1.Node{})
+			log := decisionlog.NewLines(io.Discard)
+			defer log.Close()
+			reports := newOOMReports(log, metrics.New(metrics.Settings{LinesDropped: log.Lost}), func() bool { return c.armed })
+			reports.events = nodestatus.NewEvents(apitest.From(fake), "n", time.Minute)
+			defer reports.events.Close()
+			r := oomkill.Report{Place: oomkill.Place{Level: oomkill.PodsLevel, Pod: c.pod, Container: "app", Cgroup: "/x"}, HeldMost: oomkill.Party{Known: true, Pod: &foreign}}
+			var got []string
+			for i, wait := range []time.Duration{0, time.Second, time.Minute} { // the second one is too early
+				<-time.After(wait)
+				reports.report(&r, 1+i, time.Now())
+				synctest.Wait()
+				list, err := fake.Clientset.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range list.Items {
+					text := fmt.Sprintf("%s %s %s: %s x%d", e.Namespace, e.InvolvedObject.Name, e.InvolvedObject.UID, e.Message, e.Count)
+					if !slices.Contains(got, text) {
+						got = append(got, text)
+					}
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
 	}
 }
 
