@@ -52,6 +52,7 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
 
@@ -148,7 +149,7 @@ var mayUse = []struct {
 }
 
 // shell lists the packages that must not import each other.
-var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "internal/recording/ring", "stats", "internal/doctor/probe"}
 
 func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)
