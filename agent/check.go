@@ -27,6 +27,7 @@ type Checker struct {
 	Limiter *limiter.Limiter
 	// GivesWay: if nothing can be done for a threshold, the next hard one is handled.
 	GivesWay bool
+	Trace    *Trace // if set, it receives what a check reads beyond its snapshot
 
 	round
 	outcome    Outcome              // of the last check; reused, since a new one would be an allocation
@@ -142,11 +143,12 @@ func (c *Checker) checkStorageLimits(ctx context.Context, constraints *Constrain
 		c.stage = atStorageLimits
 		return Plan{Action: Finish, Inflight: b.finish}
 	}
+	c.Trace.noteBlock(b.reason)
 	policy := c.Machine.Policy()
 	if b.reason != "" || len(policy.Violations(c.Pods.Stored())) == 0 {
 		return Plan{}
 	}
-	c.stage, c.violations = atViolations, policy.Violations(c.Pods.Measure(ctx))
+	c.stage, c.violations = atViolations, policy.Violations(c.measure(ctx))
 	return Plan{}
 }
 
@@ -245,8 +247,9 @@ func (c *Checker) checkBlocks(constraints *Constraints) Plan {
 		return Plan{Action: Finish, Inflight: b.finish}
 	case b.escalate != nil:
 		return Plan{Action: Escalate, Inflight: b.escalate, Verdict: &o.Verdict}
-	case b.reason != "":
-		o.Blocked = b.reason
+	}
+	c.Trace.noteBlock(b.reason)
+	if o.Blocked = b.reason; b.reason != "" {
 		c.endTurn()
 		return Plan{}
 	}
@@ -273,6 +276,7 @@ func (c *Checker) collectGarbage(constraints *Constraints) Plan {
 // applyCollection continues with a pod once garbage collection is done and was not enough.
 func (c *Checker) applyCollection(ran []signals.Garbage, done bool) {
 	o := &c.outcome
+	c.Trace.noteCollection(ran, done)
 	o.Collected, o.Collecting = ran, !done
 	if len(ran) > 0 {
 		o.Recovered = c.observeAgain(o.Snapshot, &o.Verdict)
@@ -291,7 +295,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 		return Plan{}
 	}
 	target := o.Verdict.Target
-	o.Candidates = c.Pods.Measure(ctx)
+	o.Candidates = c.measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
 	if c.evaluateLastEviction(o) {
 		c.endTurn()
@@ -362,6 +366,7 @@ func (c *Checker) planEviction(candidate signals.Candidate) Plan {
 // the error ends the choice.
 func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 	o, aboveLimit := &c.outcome, c.stage == atViolations
+	c.Trace.noteAttempt(r)
 	if r.Err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
 		switch {
@@ -390,5 +395,6 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 func (c *Checker) observeAgain(s *signals.Snapshot, v *eviction.Verdict) (recovered bool) {
 	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
+	c.Trace.noteSeen(&c.seen)
 	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillImminent(s, &c.seen)
 }

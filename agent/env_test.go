@@ -53,6 +53,7 @@ type env struct {
 	outside func() signals.Amount // memory outside of pods
 	freeing signals.Amount        // of pods without processes
 	saved   limiter.Saved
+	limits  limiter.Policy // of the limiter, if there is one
 }
 
 type envPod struct {
@@ -382,10 +383,12 @@ func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Se
 	synctest.Test(t, func(t *testing.T) {
 		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}
 		setup(w, &parts)
+		story := record(&parts, w.limits)
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
 		New(settings, parts).Run(ctx)
 		synctest.Wait()
+		story.repeat(t)
 	})
 	return w
 }

@@ -193,6 +193,7 @@ func (a *Agent) uncountWithdrawn(e *inflight.Eviction) {
 	pod := e.Decided.Pod
 	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.DecidedAt)
 	a.checker.Limiter.Cancel(pod.UID)
+	a.checker.Trace.noteWithdrawn(pod, e.DecidedAt)
 }
 
 // evictionsPaused reports whether early checks are useless: memory is short, and evictions for it
