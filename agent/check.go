@@ -370,7 +370,7 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 	if r.Err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
 		switch {
-		case !endsChoice(r.Err):
+		case !EndsChoice(r.Err):
 		case aboveLimit:
 			c.stage = atEnd
 		default:

@@ -34,6 +34,8 @@ type reporter struct {
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 
+	recorder *flightRecorder // nil: nothing is recorded
+
 	pulse  *healthz.Pulse
 	memory healthz.Finding
 
@@ -149,6 +151,9 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
+	if r.recorder != nil {
+		r.recorder.Decision(d)
+	}
 	if d.Spared > 0 {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}

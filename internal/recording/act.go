@@ -38,6 +38,12 @@ func (e *Encoder) declareAct(b []byte, a *Act) []byte {
 func (e *Encoder) act(o *output, c *Check) {
 	a, at := c.Act, c.Snapshot.At
 	o.bits(a.ForLimits, a.Acted, a.Evicted != nil)
+	for _, w := range a.Withdrawn[:o.count(len(a.Withdrawn), maxItems)] {
+		o.text(w.UID)
+		o.text(w.Namespace)
+		o.text(w.Owner)
+		o.varint(int64(w.DecidedAt.Sub(at)))
+	}
 	for _, reason := range a.Blocks[:o.count(len(a.Blocks), maxItems)] {
 		o.text(reason)
 	}
@@ -59,8 +65,10 @@ func (e *Encoder) act(o *output, c *Check) {
 	}
 	for _, d := range a.Deletions[:o.count(len(a.Deletions), maxCandidates)] {
 		o.text(d.UID)
-		o.varint(int64(d.Since.Sub(at)))
-		o.bits(d.Killed)
+		o.bits(d.Killed, !d.Since.IsZero())
+		if !d.Since.IsZero() {
+			o.varint(int64(d.Since.Sub(at)))
+		}
 	}
 	e.result(o, a)
 }
@@ -173,6 +181,9 @@ func (d *decoder) act(in *input, c *Check) *Act {
 	at, flags := c.Snapshot.At, in.byte()
 	a := &Act{ForLimits: bit(flags, 0), Acted: bit(flags, 1)}
 	for range in.count(maxItems) {
+		a.Withdrawn = append(a.Withdrawn, Withdrawal{in.text(), in.text(), in.text(), at.Add(time.Duration(in.varint()))})
+	}
+	for range in.count(maxItems) {
 		a.Blocks = append(a.Blocks, in.text())
 	}
 	for range in.count(maxItems) {
@@ -196,8 +207,11 @@ func (d *decoder) act(in *input, c *Check) *Act {
 		a.Attempts = append(a.Attempts, Attempt{Ends: bit(flags, 0), DryRun: bit(flags, 1), Err: in.text()})
 	}
 	for range in.count(maxCandidates) {
-		deletion := Deletion{UID: in.text(), Since: at.Add(time.Duration(in.varint()))}
-		deletion.Killed = bit(in.byte(), 0)
+		deletion := Deletion{UID: in.text()}
+		flags := in.byte()
+		if deletion.Killed = bit(flags, 0); bit(flags, 1) {
+			deletion.Since = at.Add(time.Duration(in.varint()))
+		}
 		a.Deletions = append(a.Deletions, deletion)
 	}
 	d.result(in, a, bit(flags, 2))

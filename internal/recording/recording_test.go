@@ -54,10 +54,10 @@ func acting(seq uint64, after time.Duration, a, b *signals.Pod) *Check {
 	usage := &signals.Usage{Time: at(after), Memory: signals.Of[signals.Bytes](1 << 30), Processes: signals.Of[signals.PIDs](3), Tasks: signals.Of[signals.PIDs](9), EphemeralStorage: signals.Of[signals.Bytes](7),
 		Containers: []signals.ContainerUsage{{Name: "abc-" + a.Name, Memory: signals.Of[signals.Bytes](5)}, {Name: "side", Rootfs: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](1), Inodes: signals.Of[signals.Inodes](2), Incomplete: "cut short", Uncountable: true}}, {Name: "other"}},
 		Volumes:    []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](8)}}, {Name: "gone"}}}
-	c.Act = &Act{Blocks: []string{"", "the node shuts down"}, ForLimits: true,
+	c.Act = &Act{Withdrawn: []Withdrawal{{"u", "ns", "o", at(after - time.Minute)}}, Blocks: []string{"", "the node shuts down"}, ForLimits: true,
 		Measured: [][]signals.Candidate{{{Pod: a, Usage: usage}, {Pod: b}}, {{Pod: b, Usage: &signals.Usage{}}}}, Seen: []signals.Observations{seen},
 		Collections: []Collection{{[]signals.Garbage{signals.UnusedImages}, true}, {}}, Attempts: []Attempt{{Err: "timeout", Ends: true}, {DryRun: true}},
-		Deletions: []Deletion{{UID: b.UID, Since: at(after - time.Second), Killed: true}},
+		Deletions: []Deletion{{UID: b.UID, Since: at(after - time.Second), Killed: true}, {UID: "new"}},
 		Acted:     true, Signal: signals.MemoryAvailable, Blocked: "why", Reclaimed: []signals.Garbage{signals.DeadContainers}, Ranking: []*signals.Pod{b, a},
 		Evicted: &Evicted{Pod: a, Cause: "memory.available", Hard: true, GracePeriod: 1, Message: "low", Annotations: map[string]string{"k": "v", "a": ""}, DisruptionTarget: true, DryRun: true},
 		Failed:  []Failed{{b, "refused"}}, Spared: 4, KubeletsPod: b, Limit: "quota"}

@@ -74,6 +74,7 @@ func (c *Check) At() time.Time { return c.Snapshot.At.Add(c.Clock) }
 // Act is the part of a check that considers pods or garbage: what it asked for beyond the
 // snapshot, in the order of its requests, and what followed.
 type Act struct {
+	Withdrawn []Withdrawal // soft evictions withdrawn before the check
 	// Blocks are the reasons for which a threshold, or the storage limits, had to wait; empty ones
 	// blocked nothing.
 	Blocks []string
@@ -99,6 +100,12 @@ type Act struct {
 	Limit       string // the limit in force: quota, ineffective or owner
 }
 
+// Withdrawal is a soft eviction that did not happen.
+type Withdrawal struct {
+	UID, Namespace, Owner string
+	DecidedAt             time.Time
+}
+
 // Collection is the state of a garbage collection when a check asked for it.
 type Collection struct {
 	Ran  []signals.Garbage
@@ -115,8 +122,8 @@ type Attempt struct {
 // Deletion is a pod under deletion, at the start of a check.
 type Deletion struct {
 	UID    string
-	Since  time.Time
-	Killed bool // the agent has killed it before
+	Since  time.Time // zero: its deletion was first observed in this check
+	Killed bool      // the agent has killed it before
 }
 
 // Evicted is the eviction that a check decided.

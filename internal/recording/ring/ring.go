@@ -14,8 +14,10 @@ import (
 type Options struct {
 	Dir  string
 	Size int64 // of all segments; at least MinSize
-	// Header describes the run. Its start must have a monotonic reading.
+	// Header describes the run. Its start must have a monotonic reading. State, if not nil, is encoded
+	// as its state before the first check.
 	Header recording.Header
+	State  any
 	// Usage, if set, measures the pods. It returns nil if there is nothing to record. The writing
 	// goroutine calls it: every ten seconds, and every second while checks are Near.
 	Usage func() *recording.Usage
@@ -94,6 +96,9 @@ func Start(o Options) *Ring {
 }
 
 func start(o Options, open func() (storage, error)) *Ring {
+	if o.State != nil {
+		o.Header.State, _ = json.Marshal(o.State) // without it, a replay begins with the first key frame
+	}
 	r := &Ring{options: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run(open)
 	return r
@@ -152,12 +157,15 @@ func (r *Ring) Bytes() int64 { return r.bytes.Load() }
 // closeWait bounds the wait for a disk that hangs.
 const closeWait = 2 * time.Second
 
-// Close records the values in the queue and stops. The caller of Next must have stopped.
-func (r *Ring) Close() {
+// Close records the values in the queue and stops. The caller of Next must have stopped. It reports
+// whether the writing goroutine has ended: a disk that hangs is not waited for.
+func (r *Ring) Close() (ended bool) {
 	close(r.stop)
 	select {
 	case <-r.done:
+		return true
 	case <-time.After(closeWait):
+		return false
 	}
 }
 
