@@ -19,7 +19,7 @@ type Queue interface {
 	Next() *ring.Entry
 	Commit(now time.Time, urgent bool)
 	Skip()
-	ActsWait() bool
+	MeasurementsWait() bool
 }
 
 // Recorder records the checks and decisions of an agent. The goroutine of the loop owns it.
@@ -48,12 +48,12 @@ func Monotonic(started time.Time) func(time.Time) time.Time {
 func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	r.seq++
 	s, v := o.Snapshot, &o.Verdict
-	considers := o.Acted() || c.Trace.Considers()
+	considers, measured := o.Acted() || v.Target != nil || c.Trace.Considers(), len(c.Trace.Measured) > 0
 	record, isNear := r.sampling.choose(o, c.Machine.Policy(), considers)
 	if !record {
 		return
 	}
-	if considers && r.queue.ActsWait() {
+	if measured && r.queue.MeasurementsWait() {
 		r.queue.Skip()
 		return
 	}
@@ -72,7 +72,7 @@ func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 		r.keyed = s.At
 		e.State = c.State(Monotonic(r.started))
 	}
-	r.queue.Commit(s.At, considers || s.Kind == signals.Periodic)
+	r.queue.Commit(s.At, measured || o.Acted() || s.Kind == signals.Periodic)
 }
 
 // Decision records a line of the decision log, which must not be changed afterwards.

@@ -24,7 +24,7 @@ type list struct {
 	entries []*ring.Entry
 	next    ring.Entry
 	full    bool
-	acts    bool // too many acts wait
+	waiting bool // too many measurements wait
 	urgent  int
 	skipped int
 }
@@ -45,8 +45,8 @@ func (l *list) Commit(_ time.Time, urgent bool) {
 	}
 }
 
-func (l *list) Skip()          { l.skipped++ }
-func (l *list) ActsWait() bool { return l.acts }
+func (l *list) Skip()                  { l.skipped++ }
+func (l *list) MeasurementsWait() bool { return l.waiting }
 
 func policy(t testing.TB) *eviction.Policy {
 	t.Helper()
@@ -203,13 +203,13 @@ func TestRecord_StoresAct(t *testing.T) {
 func TestRecord_CountsWhatFindsNoRoom(t *testing.T) {
 	now := time.Now()
 	o := &agent.Outcome{Snapshot: &signals.Snapshot{At: now}, Collecting: true, Collected: []signals.Garbage{signals.UnusedImages}}
-	c := &agent.Checker{Machine: eviction.New(policy(t)), Trace: &agent.Trace{}}
-	q := &list{acts: true}
+	c := &agent.Checker{Machine: eviction.New(policy(t)), Trace: &agent.Trace{Measured: make([][]signals.Candidate, 1)}}
+	q := &list{waiting: true}
 	r := New(q, now)
 	if r.Record(o, c); q.skipped != 1 || len(q.entries) != 0 {
 		t.Errorf("%d skipped, %d entries", q.skipped, len(q.entries))
 	}
-	q.acts, q.full = false, true
+	q.waiting, q.full = false, true
 	r.Record(o, c)
 	r.Decision(&agent.Decision{})
 	if len(q.entries) != 0 {

@@ -45,7 +45,7 @@ func (e *Encoder) act(o *output, c *Check) {
 		o.varint(int64(w.DecidedAt.Sub(at)))
 	}
 	for _, reason := range a.Blocks[:o.count(len(a.Blocks), maxItems)] {
-		o.text(reason)
+		e.block(o, reason)
 	}
 	for _, measured := range a.Measured[:o.count(len(a.Measured), maxItems)] {
 		for i := range o.count(len(measured), maxCandidates) {
@@ -73,10 +73,24 @@ func (e *Encoder) act(o *output, c *Check) {
 	e.result(o, a)
 }
 
+// block appends the reason of a block. Hundreds of checks in sequence have the same one.
+func (e *Encoder) block(o *output, reason string) {
+	switch reason {
+	case "":
+		o.byte(0)
+	case e.reason:
+		o.byte(1)
+	default:
+		o.byte(2)
+		o.text(reason)
+		e.reason = reason
+	}
+}
+
 // result appends what followed.
 func (e *Encoder) result(o *output, a *Act) {
 	o.byte(byte(a.Signal))
-	o.text(a.Blocked)
+	e.block(o, a.Blocked)
 	o.bits(slices.Contains(a.Reclaimed, signals.DeadContainers), slices.Contains(a.Reclaimed, signals.UnusedImages))
 	for _, p := range a.Ranking[:o.count(len(a.Ranking), maxCandidates)] {
 		o.uvarint(e.number(p))
@@ -184,7 +198,7 @@ func (d *decoder) act(in *input, c *Check) *Act {
 		a.Withdrawn = append(a.Withdrawn, Withdrawal{in.text(), in.text(), in.text(), at.Add(time.Duration(in.varint()))})
 	}
 	for range in.count(maxItems) {
-		a.Blocks = append(a.Blocks, in.text())
+		a.Blocks = append(a.Blocks, d.block(in))
 	}
 	for range in.count(maxItems) {
 		measured := make([]signals.Candidate, 0, 16)
@@ -218,6 +232,18 @@ func (d *decoder) act(in *input, c *Check) *Act {
 	return a
 }
 
+// block returns the reason of a block.
+func (d *decoder) block(in *input) string {
+	switch in.byte() {
+	case 0:
+		return ""
+	case 1:
+		return d.reason
+	}
+	d.reason = in.text()
+	return d.reason
+}
+
 // garbage returns the kinds of garbage of the first two facts.
 func garbage(flags byte) (kinds []signals.Garbage) {
 	for i, kind := range [...]signals.Garbage{signals.DeadContainers, signals.UnusedImages} {
@@ -230,7 +256,7 @@ func garbage(flags byte) (kinds []signals.Garbage) {
 
 func (d *decoder) result(in *input, a *Act, evicted bool) {
 	a.Signal = signals.Signal(in.below(signals.Count))
-	a.Blocked = in.text()
+	a.Blocked = d.block(in)
 	a.Reclaimed = garbage(in.byte())
 	for range in.count(maxCandidates) {
 		a.Ranking = append(a.Ranking, d.pod(in))

@@ -16,6 +16,7 @@ type decoder struct {
 	pods   map[uint64]*signals.Pod
 
 	check     base
+	reason    string
 	haveCheck bool
 	usage     map[uint64]*[ValueCount]int64
 	node      [NodeValueCount]int64
@@ -89,7 +90,7 @@ func (d *decoder) decodeCheck(payload []byte) *Check {
 	}
 	before := d.check
 	if absolute {
-		before = base{}
+		before, d.reason = base{}, ""
 	}
 	now := base{at: before.at + time.Duration(in.varint()), clock: before.clock + time.Duration(in.varint()), seq: before.seq + in.uvarint()}
 	c := &Check{Clock: now.clock, Seq: now.seq, Lost: in.uvarint(), StorageLimits: bit(flags, 5)}

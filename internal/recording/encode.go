@@ -18,6 +18,7 @@ type Encoder struct {
 	next   uint64                    // number of the next pod
 
 	check     base
+	reason    string // the last one of a block since the last key frame
 	haveCheck bool
 	usage     map[uint64]*[ValueCount]int64 // by number of the pod
 	node      [NodeValueCount]int64
@@ -146,7 +147,7 @@ func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
 	absolute := !e.haveCheck || c.State != nil
 	before := e.check
 	if absolute {
-		before = base{}
+		before, e.reason = base{}, ""
 	}
 	now := base{at: e.since(c.Snapshot.At), clock: c.Clock, seq: c.Seq, node: c.Snapshot.Node}
 	from, s := len(b), &c.Snapshot
@@ -173,6 +174,7 @@ func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
 		o.b = append(o.b, c.State...)
 	}
 	if b, ok = seal(o.b, from); !ok {
+		e.haveCheck = false // the next one is absolute
 		return b, false
 	}
 	e.check, e.haveCheck = now, true

@@ -25,7 +25,7 @@ func TestRecordUntilKilled(t *testing.T) {
 	r := Start(o)
 	os.Stdout.WriteString("recording\n") //nolint:errcheck // the reader is gone
 	for n := 1; ; {
-		if offer(r, n, !r.ActsWait()) {
+		if offer(r, n, !r.MeasurementsWait()) {
 			n++
 		}
 	}

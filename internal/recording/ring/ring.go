@@ -45,8 +45,8 @@ type Entry struct {
 // shortest interval. Each takes about 1.5 KB.
 const queueLength = 512
 
-// maxActs bounds the acts that wait for the disk. Each holds a measurement of all pods.
-const maxActs = 32
+// maxMeasurements bounds the checks that wait for the disk with a measurement of all pods.
+const maxMeasurements = 32
 
 // wakeInterval is the minimum time between two wakeups of the writing goroutine by values that are
 // not urgent.
@@ -66,9 +66,10 @@ type Ring struct {
 	slots   [queueLength]Entry
 	// head is the number of values taken from the queue, and tail that of values added to it.
 	head, tail atomic.Uint64
-	acts       atomic.Int64 // that wait in the queue
-	wake       chan struct{}
-	stop, done chan struct{}
+	// measurements is the number of checks with a measurement that wait in the queue.
+	measurements atomic.Int64
+	wake         chan struct{}
+	stop, done   chan struct{}
 
 	lost  uint64    // since the last committed check; of the caller
 	woken time.Time // when the writer was last woken; of the caller
@@ -123,8 +124,11 @@ func (r *Ring) Skip() {
 	r.dropped.Add(1)
 }
 
-// ActsWait reports whether so many acts wait for the disk that no further one may be added.
-func (r *Ring) ActsWait() bool { return r.acts.Load() >= maxActs }
+// MeasurementsWait reports whether so many measurements of pods wait for the disk that no further one
+// may be added.
+func (r *Ring) MeasurementsWait() bool { return r.measurements.Load() >= maxMeasurements }
+
+func (e *Entry) measured() bool { return e.Check.Act != nil && len(e.Check.Act.Measured) > 0 }
 
 // Commit adds the slot that Next returned. Values that are not urgent may wait for later ones. It
 // neither blocks nor allocates.
@@ -133,8 +137,8 @@ func (r *Ring) Commit(now time.Time, urgent bool) {
 	if e.Decision == nil {
 		e.Check.Lost, r.lost = r.lost, 0
 	}
-	if e.Check.Act != nil {
-		r.acts.Add(1)
+	if e.measured() {
+		r.measurements.Add(1)
 	}
 	r.tail.Add(1)
 	if !urgent && now.Sub(r.woken) < wakeInterval {
@@ -238,8 +242,8 @@ func (r *Ring) drain() {
 // release frees the oldest slot.
 func (r *Ring) release() {
 	e := &r.slots[r.head.Load()%queueLength]
-	if e.Check.Act != nil {
-		r.acts.Add(-1)
+	if e.measured() {
+		r.measurements.Add(-1)
 	}
 	e.Check.Act, e.State, e.Decision = nil, nil, nil // the rest is overwritten
 	r.head.Add(1)

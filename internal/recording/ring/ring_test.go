@@ -173,7 +173,7 @@ func offer(r *Ring, n int, large bool) (accepted bool) {
 	e.Check.Snapshot.At = now
 	e.Check.Snapshot.Node[signals.MemoryAvailable] = signals.Observed(signals.Amount(n), 1<<40, now)
 	if large {
-		e.Check.Act = &recording.Act{}
+		e.Check.Act = &recording.Act{Measured: make([][]signals.Candidate, 1)}
 		for i := range 400 {
 			e.Check.Act.Blocks = append(e.Check.Act.Blocks, fmt.Sprintf("a reason that differs: %08d", i*n))
 		}
@@ -263,21 +263,20 @@ func TestRing_CloseDoesNotWaitForHangingDisk(t *testing.T) {
 	})
 }
 
-// Acts wait in bounded number: each holds a measurement of all pods.
-func TestRing_BoundsWaitingActs(t *testing.T) {
+func TestRing_BoundsWaitingMeasurements(t *testing.T) {
 	m := disk(t)
 	inBubble(t, m, func() Options { m.hang = make(chan struct{}); return options() }, func(r *Ring) {
 		n := 0
-		for ; !r.ActsWait(); n++ {
+		for ; !r.MeasurementsWait(); n++ {
 			offer(r, n, true)
 		}
-		if n != maxActs {
-			t.Errorf("%d acts wait", n)
+		if n != maxMeasurements {
+			t.Errorf("%d measurements wait", n)
 		}
 		close(m.hang)
 		synctest.Wait()
-		if r.ActsWait() {
-			t.Error("acts wait after they were stored")
+		if r.MeasurementsWait() {
+			t.Error("measurements wait after they were stored")
 		}
 	})
 }
