@@ -26,6 +26,7 @@ type Replay struct {
 	key      policyKey      // of the checker's policy
 	exact    bool           // the state is known exactly
 	begins   *agent.State   // of a run without a check yet
+	fresh    bool           // no check of the run was seen
 	Summary  ReplaySummary
 }
 
@@ -118,6 +119,7 @@ func (r *Replay) begin(h *recording.Header) error {
 		r.first = h
 	}
 	r.Summary.Runs++
+	r.fresh = true
 	var state agent.State
 	if len(h.State) > 0 && json.Unmarshal(h.State, &state) == nil {
 		r.begins = &state
@@ -148,7 +150,7 @@ func (r *Replay) repeat(c *recording.Check) (*Repeated, error) {
 		return nil, err
 	}
 	s := &c.Snapshot
-	result := &Repeated{Check: c, At: s.At.Sub(r.first.Started), Begins: r.begins != nil}
+	result := &Repeated{Check: c, At: s.At.Sub(r.first.Started), Begins: r.fresh}
 	if result.Recorded, err = marshal(recordedLine(result.At, c)); err != nil {
 		return nil, err
 	}
@@ -161,7 +163,7 @@ func (r *Replay) repeat(c *recording.Check) (*Repeated, error) {
 	case r.checker != nil && r.key != key:
 		r.checker.Adopt(policy, s.At)
 	}
-	r.begins, r.key = nil, key
+	r.begins, r.fresh, r.key = nil, false, key
 	if r.checker != nil {
 		result.Exact = r.exact
 		result.Outcome, result.Machine = r.checker.Repeat(s, traceOf(c.Act)), r.checker.Machine

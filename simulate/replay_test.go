@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,71 @@ func TestReplay_RefusesOtherData(t *testing.T) {
 	}
 	if err := simulate.NewReplay(data).Run(nil); err == nil || errors.Is(err, simulate.ErrNoRecording) {
 		t.Errorf("a configuration of another version: %v", err)
+	}
+}
+
+func TestReplay_WritesDecisions(t *testing.T) {
+	data := leak(t, podOf("hog"), podOf("other"))
+	var text, lines bytes.Buffer
+	if err := simulate.NewReplay(data).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"      1s  agent 1.2.3 on node node-7 (cgroup v2), from 2026-03-01T12:00:01Z\n          thresholds: memory.available<300Mi\n",
+		"     21s  memory.available 290Mi of 4Gi   [MemoryPressure]\n", "EVICT default/hog for memory.available",
+		"\nchecks: 4, from 2026-03-01T12:00:01Z to 2026-03-01T12:00:31Z, runs of the agent: 1\n4 decide the same, 0 otherwise\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if strings.Contains(text.String(), "11s") {
+		t.Errorf("a check without news in\n%s", text.String())
+	}
+	if err := simulate.NewReplay(data).WriteJSON(&lines); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(strings.TrimSpace(lines.String()), "\n"); len(got) != 4 || !strings.Contains(got[2], `"evicted":{"pod":"default/hog"`) || strings.Contains(got[2], "replayed") {
+		t.Errorf("%d lines: %s", len(got), lines.String())
+	}
+}
+
+// A recording with another decision than its input leads to is reported, with both decisions.
+func TestReplay_ReportsOtherDecisions(t *testing.T) {
+	data := leak(t, podOf("hog"), podOf("other"))
+	var changed []byte
+	e := recording.NewEncoder(recording.Header{})
+	r := recording.NewReader(data)
+	for entry := r.Next(); entry != nil; entry = r.Next() {
+		switch {
+		case entry.Header != nil:
+			e = recording.NewEncoder(*entry.Header)
+			changed, _ = e.Header(changed)
+		case entry.Check != nil:
+			if a := entry.Check.Act; a != nil {
+				a.Evicted.Pod = a.Ranking[1]
+			}
+			changed, _ = e.Check(changed, entry.Check)
+		}
+	}
+	var text, lines bytes.Buffer
+	replay := simulate.NewReplay(changed)
+	if err := replay.WriteText(&text); !errors.Is(err, simulate.ErrDiffers) || replay.Summary.Differ != 1 || replay.Summary.Same != 3 {
+		t.Errorf("%v, %+v", err, replay.Summary)
+	}
+	if !strings.Contains(text.String(), "21s  DIFFERS\n") || !strings.Contains(text.String(), "3 decide the same, 1 otherwise") {
+		t.Errorf("text %s", text.String())
+	}
+	if err := simulate.NewReplay(changed).WriteJSON(&lines); !errors.Is(err, simulate.ErrDiffers) || !strings.Contains(lines.String(), `{"at":"21s","recorded":{`) {
+		t.Errorf("%v, %s", err, lines.String())
+	}
+}
+
+func TestReplay_NamesWhatIsNotRepeated(t *testing.T) {
+	s := simulate.ReplaySummary{Runs: 2, Checks: 9, Same: 3, Unknown: 4, Approximate: 2, Damage: recording.Damage{Places: 1, Bytes: 7}}
+	for _, want := range []string{"4 were not repeated", "2 were repeated, but not compared", "7 unreadable bytes in 1 places"} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("no %q in %s", want, s.String())
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 const maxScenarioBytes = 64 << 20
 
 func simulateCommand() *cobra.Command {
-	var output string
+	var output, recorded string
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Run the decisions of agent or controller over a scenario file in virtual time",
@@ -27,18 +27,31 @@ pressure), of the controller for a ClusterScenario (many nodes that live and
 die, and their pods). FILE is YAML or JSON, - is standard input. It needs no
 root, no kernel feature and no cluster.
 
-Exit status: 0 simulated, 1 the file can not be read, 2 it is not a valid
-scenario (a line on standard error for every fault).`,
+With --recording, the checks of a recording are repeated with the configuration
+that it holds, and compared: the decisions are the same, byte for byte. FILE is
+then not given. plimsoll recording export -o scenario makes a scenario of a
+recording, to try another configuration.
+
+Exit status: 0 simulated, 1 the file can not be read, or the decisions of a
+recording differ, 2 it is not a valid scenario (a line on standard error for
+every fault).`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			switch {
+			case recorded != "" && len(args) > 0:
+				return invalidError{fmt.Errorf("simulate --recording takes no scenario file: %q was given", args[0])}
+			case recorded == "" && len(args) != 1:
 				return invalidError{fmt.Errorf("simulate takes one scenario file, or - for standard input; %d were given", len(args))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if recorded != "" {
+				return runReplay(cmd, recorded, output)
+			}
 			return runScenario(cmd, args[0], output)
 		},
 	}
+	cmd.Flags().StringVar(&recorded, "recording", "", "repeat the checks of this recording: a file of plimsoll recording export, or the directory of an agent. - is standard input")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with one object per line")
 	return cmd
 }
@@ -68,6 +81,34 @@ func runScenario(cmd *cobra.Command, name, output string) error {
 		return fmt.Errorf("write what was simulated: %w", err)
 	}
 	return out.Flush()
+}
+
+// runReplay repeats the checks of a recording.
+func runReplay(cmd *cobra.Command, name, output string) error {
+	if output != "text" && output != "json" {
+		return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
+	}
+	data, err := readRecording(cmd.InOrStdin(), name)
+	if err != nil {
+		return err
+	}
+	out, replay := bufio.NewWriter(cmd.OutOrStdout()), simulate.NewReplay(data)
+	if output == "json" {
+		err = replay.WriteJSON(out)
+		fmt.Fprintln(cmd.ErrOrStderr(), &replay.Summary)
+	} else {
+		err = replay.WriteText(out)
+	}
+	if flushed := out.Flush(); err == nil && flushed != nil {
+		return fmt.Errorf("write what was replayed: %w", flushed)
+	}
+	if errors.Is(err, simulate.ErrNoRecording) {
+		return invalidError{fmt.Errorf("replay %s: %w", name, err)}
+	}
+	if err != nil {
+		return fmt.Errorf("replay %s: %w", name, err)
+	}
+	return nil
 }
 
 func readScenario(in io.Reader, name string) ([]byte, error) {
