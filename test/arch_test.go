@@ -67,6 +67,7 @@ var mayImport = map[string]struct {
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
+	"internal/recording/ring":  {[]string{"internal/recording"}, "storing frames is independent of their content"},
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
 	"internal/healthz": {nil, "it serves the results of its callers and measures nothing"},
