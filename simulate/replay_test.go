@@ -139,6 +139,36 @@ func TestReplay_ReportsOtherDecisions(t *testing.T) {
 	}
 }
 
+// A run goes on in the next segment. The last check of the segment before is lost.
+func TestReplay_NoticesLostEndOfSegment(t *testing.T) {
+	r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
+	var e *recording.Encoder
+	var data []byte
+	checks := 0
+	for entry := r.Next(); entry != nil; entry = r.Next() {
+		switch {
+		case entry.Header != nil:
+			e = recording.NewEncoder(*entry.Header)
+			data, _ = e.Header(data)
+			e.DropState()
+		case entry.Check != nil:
+			data, _ = e.Check(data, entry.Check)
+			if checks++; checks == 3 {
+				data = data[:len(data)-1]
+				e.Reset(2)
+				data, _ = e.Header(data)
+			}
+		}
+	}
+	replay := simulate.NewReplay(data)
+	if err := replay.Run(func(*simulate.Repeated) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if s := replay.Summary; s.Same != 2 || s.Unknown != 1 || s.Differ != 0 || s.Runs != 1 || s.Damage.Tail != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestReplay_NamesWhatIsNotRepeated(t *testing.T) {
 	s := simulate.ReplaySummary{Runs: 2, Checks: 9, Same: 3, Unknown: 4, Approximate: 2, Damage: recording.Damage{Places: 1, Bytes: 7}}
 	for _, want := range []string{"4 were not repeated", "2 were repeated, but not compared", "7 unreadable bytes in 1 places"} {
