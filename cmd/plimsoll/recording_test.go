@@ -90,6 +90,20 @@ func TestRecording_ExportAndReplay(t *testing.T) {
 	}
 }
 
+func TestSimulate_ComparesConfiguration(t *testing.T) {
+	dir, _ := recorded(t)
+	file := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 9500Mi}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := plimsoll("", "simulate", "--recording", dir, "--config", file)
+	for _, want := range []string{"checks: 60", "MemoryPressure           0s        59m0s", "Assumed:"} {
+		if status != 0 || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("status %d, no %q in %s%s", status, want, errs, out)
+		}
+	}
+}
+
 func TestRecording_ExitStatus(t *testing.T) {
 	dir, _ := recorded(t)
 	text := filepath.Join(t.TempDir(), "text")
@@ -117,6 +131,10 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"simulate --recording " + dir + "/none", exitFailed, "no such file"},
 		{"simulate --recording " + dir + " " + text, exitInvalid, "takes no scenario file"},
 		{"simulate --recording " + dir + " -o pdf", exitInvalid, "must be text or json"},
+		{"simulate --config " + text, exitInvalid, "give --recording"},
+		{"simulate --recording " + dir + " --config " + text, exitInvalid, "must be a mapping"},
+		{"simulate --recording " + dir + " --config " + dir + "/none", exitFailed, "read the configuration"},
+		{"simulate --recording " + dir + " -o json --config " + text, exitInvalid, "a comparison is text"},
 	} {
 		status, out, errs := plimsoll("", strings.Fields(tc.args)...)
 		if status != tc.status || out != "" || !strings.Contains(errs, tc.want) {

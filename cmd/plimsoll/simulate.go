@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/simulate"
 )
@@ -17,7 +18,7 @@ import (
 const maxScenarioBytes = 64 << 20
 
 func simulateCommand() *cobra.Command {
-	var output, recorded string
+	var output, recorded, other string
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Run the decisions of agent or controller over a scenario file in virtual time",
@@ -29,8 +30,9 @@ root, no kernel feature and no cluster.
 
 With --recording, the checks of a recording are repeated with the configuration
 that it holds, and compared: the decisions are the same, byte for byte. FILE is
-then not given. plimsoll recording export -o scenario makes a scenario of a
-recording, to try another configuration.
+then not given. With --config too, another configuration is compared with what
+happened, between two bounds, since nothing shows how an evicted pod would have
+grown; what is known and what is assumed is printed.
 
 Exit status: 0 simulated, 1 the file can not be read, or the decisions of a
 recording differ, 2 it is not a valid scenario (a line on standard error for
@@ -39,18 +41,24 @@ every fault).`,
 			switch {
 			case recorded != "" && len(args) > 0:
 				return invalidError{fmt.Errorf("simulate --recording takes no scenario file: %q was given", args[0])}
+			case recorded == "" && other != "":
+				return invalidError{errors.New("simulate --config compares a recording: give --recording")}
 			case recorded == "" && len(args) != 1:
 				return invalidError{fmt.Errorf("simulate takes one scenario file, or - for standard input; %d were given", len(args))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if recorded != "" {
+			switch {
+			case other != "":
+				return compareRecording(cmd, recorded, other, output)
+			case recorded != "":
 				return runReplay(cmd, recorded, output)
 			}
 			return runScenario(cmd, args[0], output)
 		},
 	}
+	cmd.Flags().StringVar(&other, "config", "", "with --recording: compare what happened with this AgentConfiguration")
 	cmd.Flags().StringVar(&recorded, "recording", "", "repeat the checks of this recording: a file of plimsoll recording export, or the directory of an agent. - is standard input")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with one object per line")
 	return cmd
@@ -109,6 +117,33 @@ func runReplay(cmd *cobra.Command, name, output string) error {
 		return fmt.Errorf("replay %s: %w", name, err)
 	}
 	return nil
+}
+
+// compareRecording compares a recording with what another configuration would have done.
+func compareRecording(cmd *cobra.Command, name, file, output string) error {
+	if output != "text" {
+		return invalidError{fmt.Errorf("--output: %q: a comparison is text", output)}
+	}
+	text, err := readConfig(cmd.InOrStdin(), file)
+	if err != nil {
+		return err
+	}
+	other, err := agentconfig.ParseFile(text)
+	if err != nil {
+		return invalidError{fmt.Errorf("%s: %w", file, err)}
+	}
+	data, err := readRecording(cmd.InOrStdin(), name)
+	if err != nil {
+		return err
+	}
+	comparison, err := simulate.Compare(data, other)
+	if errors.Is(err, simulate.ErrNoRecording) {
+		return invalidError{fmt.Errorf("compare %s: %w", name, err)}
+	}
+	if err != nil {
+		return fmt.Errorf("compare %s: %w", name, err)
+	}
+	return comparison.WriteText(cmd.OutOrStdout())
 }
 
 func readScenario(in io.Reader, name string) ([]byte, error) {
