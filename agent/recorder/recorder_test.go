@@ -266,3 +266,34 @@ func TestMonotonic_IgnoresTheTimeOfDay(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// BenchmarkRecord is what a check costs more with a recording: far from a threshold, and crossed,
+// where every check is recorded.
+func BenchmarkRecord(b *testing.B) {
+	for name, available := range map[string]signals.Amount{"far": 4 << 30, "crossed": 90 * mib} {
+		b.Run(name, func(b *testing.B) {
+			q := &slot{}
+			r, now := New(q, time.Now()), time.Now()
+			c := &agent.Checker{Machine: eviction.New(policy(b)), Trace: &agent.Trace{}}
+			o := &agent.Outcome{Snapshot: &signals.Snapshot{Kind: signals.Early}}
+			o.Snapshot.Node[signals.MemoryAvailable] = signals.Observed(available, 8<<30, now)
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(time.Microsecond)
+				o.Snapshot.At = now
+				r.Record(o, c)
+			}
+		})
+	}
+}
+
+// slot is a queue with one slot, which is always free.
+type slot struct{ entry ring.Entry }
+
+func (s *slot) Next() *ring.Entry {
+	s.entry = ring.Entry{}
+	return &s.entry
+}
+func (s *slot) Commit(time.Time, bool) {}
+func (s *slot) Skip()                  {}
+func (s *slot) MeasurementsWait() bool { return false }
