@@ -34,7 +34,9 @@ func leak(t *testing.T, pods ...*signals.Pod) []byte {
 	}
 	e := recording.NewEncoder(recording.Header{Version: "1.2.3", Node: "node-7", CgroupVersion: 2, Started: begun, Config: effective, State: []byte(`{"exact":true}`)})
 	data, err := e.Header(nil)
-	ok := err == nil
+	if err != nil {
+		t.Fatal(err)
+	}
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +56,7 @@ func leak(t *testing.T, pods ...*signals.Pod) []byte {
 			u.Pods = append(u.Pods, v)
 			candidates = append(candidates, signals.Candidate{Pod: p, Usage: &signals.Usage{Memory: signals.Of(working), Processes: signals.Of[signals.PIDs](3)}})
 		}
+		var ok bool
 		if data, ok = e.Usage(data, u); !ok {
 			t.Fatal("not encoded")
 		}

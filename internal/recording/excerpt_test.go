@@ -16,7 +16,9 @@ func sequence(t *testing.T) []byte {
 	e := NewEncoder(header())
 	a, b := pod("a"), pod("b")
 	data, err := e.Header(nil)
-	ok := err == nil
+	if err != nil {
+		t.Fatal(err)
+	}
 	e.DropState()
 	for i := range uint64(18) {
 		now := time.Duration(i) * 10 * time.Second
@@ -37,13 +39,14 @@ func sequence(t *testing.T) []byte {
 		if i > 14 {
 			c.Clock = time.Hour
 		}
-		data, ok = e.Check(data, c)
 		u := usage(now+time.Second, a, b)
 		u.Clock = c.Clock
 		if u.Node[NodeOOMKills] = int64(5 + i/4); i == 12 {
 			u.Gone = []Gone{{b, EndEvicted}, {a, Ended}}
 		}
-		if data, ok = e.Usage(data, u); !ok {
+		var check, usage bool
+		data, check = e.Check(data, c)
+		if data, usage = e.Usage(data, u); !check || !usage {
 			t.Fatal("not encoded")
 		}
 	}

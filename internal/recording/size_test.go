@@ -23,14 +23,19 @@ func hour(tb testing.TB, interval, measured time.Duration) []byte {
 	}
 	e := NewEncoder(header())
 	data, err := e.Header(nil)
-	ok := err == nil
+	if err != nil {
+		tb.Fatal(err)
+	}
 	for now := time.Duration(0); now < time.Hour; now += interval {
 		c := quiet(uint64(now/interval), now, 2<<30+signals.Amount(r.IntN(1<<28)))
 		c.Snapshot.Node[signals.AllocatableMemoryAvailable] = signals.Observed(1<<30+signals.Amount(r.IntN(1<<28)), 3<<30, c.Snapshot.At)
 		if now%time.Minute == 0 {
 			c = key(c)
 		}
-		data, ok = e.Check(data, c)
+		var ok bool
+		if data, ok = e.Check(data, c); !ok {
+			tb.Fatal("not encoded")
+		}
 		if now%measured == 0 {
 			u.At = c.Snapshot.At.Add(time.Millisecond)
 			for i := range u.Pods {
@@ -39,10 +44,9 @@ func hour(tb testing.TB, interval, measured time.Duration) []byte {
 				v[Anon] += r.Int64N(1<<20) - 1<<19
 				v[StallSome] += r.Int64N(5000)
 			}
-			data, ok = e.Usage(data, u)
-		}
-		if !ok {
-			tb.Fatal("not encoded")
+			if data, ok = e.Usage(data, u); !ok {
+				tb.Fatal("not encoded")
+			}
 		}
 	}
 	return data
