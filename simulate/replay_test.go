@@ -169,6 +169,32 @@ func TestReplay_NoticesLostEndOfSegment(t *testing.T) {
 	}
 }
 
+// The check with the eviction was not recorded, as the next one notes. Without it the state is not known.
+func TestReplay_NoticesLostChecks(t *testing.T) {
+	r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
+	var e *recording.Encoder
+	var data []byte
+	for entry := r.Next(); entry != nil; entry = r.Next() {
+		switch {
+		case entry.Header != nil:
+			e = recording.NewEncoder(*entry.Header)
+			data, _ = e.Header(data)
+		case entry.Check != nil && entry.Check.Act == nil:
+			if entry.Check.Seq == 3 {
+				entry.Check.Lost = 1
+			}
+			data, _ = e.Check(data, entry.Check)
+		}
+	}
+	replay := simulate.NewReplay(data)
+	if err := replay.Run(func(*simulate.Repeated) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if s := replay.Summary; s.Same != 2 || s.Unknown != 1 || s.Differ != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestReplay_NamesWhatIsNotRepeated(t *testing.T) {
 	s := simulate.ReplaySummary{Runs: 2, Checks: 9, Same: 3, Unknown: 4, Approximate: 2, Damage: recording.Damage{Places: 1, Bytes: 7}}
 	for _, want := range []string{"4 were not repeated", "2 were repeated, but not compared", "7 unreadable bytes in 1 places"} {
