@@ -35,6 +35,7 @@ type Checker struct {
 	seen       signals.Observations // last observation before a pod is chosen
 	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
 	deleted    deletions
+	growth     *growth // nil in a scenario, which has no measurements in between
 }
 
 // round is the progress of a check.
@@ -50,16 +51,6 @@ type round struct {
 	nextIndex    int                  // into violations or the ranking
 	limited      bool                 // the eviction of an earlier pod of the ranking was limited
 }
-
-// group is a part of the hard thresholds, by condition.
-type group uint8
-
-// The groups, in the order of their turns.
-const (
-	otherConditions group = iota // without the condition of the last eviction
-	servedCondition              // the condition of the last eviction
-	groupCount
-)
 
 // stage is a step of a check.
 type stage uint8
@@ -81,6 +72,9 @@ func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	o := &c.outcome
 	c.forgetEndedConditions(&o.Verdict)
 	c.deleted.until = time.Time{}
+	if s.Kind == signals.Periodic {
+		c.growth.forget(&o.Verdict)
+	}
 	if o.Verdict.Target == nil && !o.Verdict.CheckStorageLimits { // the usual case: the rest costs nothing
 		c.endWithoutTarget()
 		return o
@@ -165,78 +159,6 @@ func (c *Checker) nextViolation() Plan {
 	return Plan{}
 }
 
-// nextThreshold moves to the next threshold to act for. With GivesWay, the next hard threshold
-// has its turn if nothing can be done for the one before. The first one may be blocked for long,
-// which must not delay the others. The condition of the last eviction comes after the others, and
-// a soft threshold comes last. Otherwise an owner that replaces each evicted pod at once would
-// starve the other thresholds.
-func (c *Checker) nextThreshold() {
-	o := &c.outcome
-	switch {
-	case c.evaluated.Target == nil:
-		c.endWithoutTarget()
-	case !c.GivesWay:
-		c.stage, c.nextIndex = atBlocks, 0
-	case c.nextHard():
-		c.beginTurn(c.current)
-	case !c.evaluated.Target.Hard() && !c.softServed:
-		c.softServed = true
-		c.beginTurn(c.evaluated)
-	default: // all of them are hard
-		*o, o.Passed = c.passed[0], c.passed[1:]
-		c.stage = atEnd
-	}
-}
-
-// endWithoutTarget ends a check without a threshold to act for.
-func (c *Checker) endWithoutTarget() {
-	if c.outcome.Snapshot.Kind == signals.Periodic {
-		c.lastServed = 0
-	}
-	c.stage = atEnd
-}
-
-// nextHard moves to the next hard threshold. It returns false if there is none.
-func (c *Checker) nextHard() bool {
-	for ; c.group < groupCount; c.group++ {
-		find := c.Machine.NextHard
-		if !c.groupBegun {
-			find = c.Machine.FirstHard
-		}
-		for c.groupBegun = true; find(&c.current); find = c.Machine.NextHard {
-			if c.servedBefore.Has(c.current.Target.Signal.Definition().Condition) == (c.group == servedCondition) {
-				return true
-			}
-		}
-		c.groupBegun = false
-	}
-	return false
-}
-
-// beginTurn begins the turn of a threshold: the verdict's target.
-func (c *Checker) beginTurn(v eviction.Verdict) {
-	o := &c.outcome
-	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByStorageLimit: o.EndedByStorageLimit}
-	c.stage, c.nextIndex, c.limited = atBlocks, 0, false
-}
-
-// endTurn ends the turn of a threshold. The check ends too, unless it can act for another one.
-func (c *Checker) endTurn() {
-	o := &c.outcome
-	switch {
-	case !c.GivesWay:
-	case c.softServed:
-		o.Passed = c.passed
-	case !o.idle():
-		o.Passed, o.OthersWait = c.passed, c.group == otherConditions && c.servedBefore != 0
-	default:
-		c.passed = append(c.passed, *o)
-		c.stage = atThreshold
-		return
-	}
-	c.stage = atEnd
-}
-
 // checkBlocks ends the turn while a step in flight blocks it. If necessary, a soft eviction in
 // flight is finished or escalated first.
 func (c *Checker) checkBlocks(constraints *Constraints) Plan {
@@ -297,6 +219,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	target := o.Verdict.Target
 	o.Candidates = c.measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
+	c.noteGrowth(o)
 	if c.evaluateLastEviction(o) {
 		c.endTurn()
 		return Plan{}

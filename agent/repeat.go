@@ -11,7 +11,7 @@ import (
 
 // NewRepeater returns a checker that repeats the checks of an agent with [Checker.Repeat].
 func NewRepeater(policy *eviction.Policy, limits limiter.Policy) *Checker {
-	return &Checker{Machine: eviction.New(policy), Limiter: limiter.New(limits), GivesWay: true}
+	return &Checker{Machine: eviction.New(policy), Limiter: limiter.New(limits), GivesWay: true, growth: &growth{}}
 }
 
 // Restore continues from a state. s is the snapshot of the check before, if the state is that of
@@ -59,6 +59,11 @@ func (c *Checker) Repeat(s *signals.Snapshot, t *Trace) *Outcome {
 		}
 	}
 	ctx, constraints := context.Background(), &Constraints{Draining: r.block, Kills: killed, AwaitsDeleted: true}
+	if t.ForGrowth {
+		before := *s
+		before.NeedsConfirmation = false // that was decided behind the measurement
+		c.noteCandidates(&before, c.Machine.Imminent(&before), r.Measure(ctx))
+	}
 	outcome := c.Begin(s)
 	for plan := c.Next(ctx, constraints); plan.Action != Wait; plan = c.Next(ctx, constraints) {
 		c.Apply(plan, r.execute(plan))

@@ -55,6 +55,8 @@ func summary(o *Outcome) string {
 			fmt.Fprintf(&b, "\nfor %s", t)
 		}
 		fmt.Fprintf(&b, " blocked %q collected %v %t recovered %t limit %v %t spared %d of %d, need %+v", of.Blocked, of.Collected, of.Collecting, of.Recovered, of.Limit, of.LimitBegun, of.Spared, of.Relief, of.Need)
+		g := &of.Growth
+		fmt.Fprintf(&b, " grew %d in %s, %d helps, imminent %t", g.By, g.Over, g.Least, g.Imminent)
 		for i := range of.Ranking {
 			fmt.Fprintf(&b, " %s (%s)", of.Ranking[i].Pod.UID, of.PlaceReason(&of.Ranking[i]))
 		}

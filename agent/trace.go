@@ -23,12 +23,16 @@ type Recorder interface {
 type Trace struct {
 	Withdrawn   []Withdrawal          // soft evictions withdrawn before the check
 	Blocks      []string              // why a threshold or the storage limits had to wait; empty: nothing blocked them
-	ForLimits   bool                  // the first of Measured was requested for a storage limit
+	ForGrowth   bool                  // the first of Measured is the base of later growth, from before the check
+	ForLimits   bool                  // the first of Measured within the check was requested for a storage limit
 	Measured    [][]signals.Candidate // the last one is that of the port
 	Seen        []signals.Observations
 	Collections []PlanResult // Collected and Done
 	Attempts    []PlanResult // Err and DryRun
 	Deletions   []Deletion
+	// Changes: the check has changed what later ones decide by, beyond what its verdict has: the base of
+	// growth, or the effect of an eviction.
+	Changes bool
 
 	deletionsNoted bool
 }
@@ -70,7 +74,13 @@ func (t *Trace) reset() {
 
 func (t *Trace) noteWithdrawn(pod *signals.Pod, decidedAt time.Time) {
 	if t != nil {
-		t.Withdrawn = append(t.Withdrawn, Withdrawal{pod.UID, pod.Namespace, pod.Owner, decidedAt})
+		t.Withdrawn, t.Changes = append(t.Withdrawn, Withdrawal{pod.UID, pod.Namespace, pod.Owner, decidedAt}), true
+	}
+}
+
+func (t *Trace) noteChange() {
+	if t != nil {
+		t.Changes = true
 	}
 }
 
@@ -109,6 +119,13 @@ func (t *Trace) noteDeletions(o *Outcome, d *deletions, killed tries) {
 		if pod := o.Ranking[i].Pod; !pod.EndsBy.IsZero() {
 			t.Deletions = append(t.Deletions, Deletion{pod.UID, d.since[pod.UID], killed[pod.UID].n > 0})
 		}
+	}
+}
+
+// noteBase stores a measurement from before the check.
+func (t *Trace) noteBase(candidates []signals.Candidate) {
+	if t != nil {
+		t.Measured, t.ForGrowth, t.Changes = append(t.Measured, candidates), true, true
 	}
 }
 
@@ -160,14 +177,14 @@ type State struct {
 	Limiter   limiter.Saved  `json:"limiter"`
 	Served    []string       `json:"served,omitempty"` // the condition of the last eviction
 	// Exact: a checker restored from this state decides exactly as the original. Under pressure the
-	// effects of evictions so far are not part of it.
+	// effects of evictions so far are not part of it, nor are earlier measurements of the pods.
 	Exact bool `json:"exact"`
 }
 
 // State returns the state after the last check, or before the first one, with each time t replaced
 // by of(t). It shares nothing with the checker.
 func (c *Checker) State(of func(time.Time) time.Time) State {
-	s := State{Decisions: c.Machine.Save().At(of), Served: c.lastServed.Names(), Exact: c.outcome.Snapshot == nil || c.Machine.Conditions() == 0}
+	s := State{Decisions: c.Machine.Save().At(of), Served: c.lastServed.Names(), Exact: c.outcome.Snapshot == nil || c.Machine.Conditions() == 0 && !c.growth.isUsed()}
 	if c.Limiter != nil {
 		s.Limiter = c.Limiter.Save().At(of)
 	}

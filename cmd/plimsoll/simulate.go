@@ -19,6 +19,7 @@ const maxScenarioBytes = 64 << 20
 
 func simulateCommand() *cobra.Command {
 	var output, recorded, other string
+	var compare bool
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Run the decisions of agent or controller over a scenario file in virtual time",
@@ -28,15 +29,20 @@ pressure), of the controller for a ClusterScenario (many nodes that live and
 die, and their pods). FILE is YAML or JSON, - is standard input. It needs no
 root, no kernel feature and no cluster.
 
-With --recording, the checks of a recording are repeated with the configuration
-that it holds, and compared: the decisions are the same, byte for byte. FILE is
-then not given. With --config too, another configuration is compared with what
-happened, between two bounds, since nothing shows how an evicted pod would have
-grown; what is known and what is assumed is printed.
+--compare runs a NodeScenario with evictionChoice helps and with kubelet, and
+prints the steps in which they decide differently, with the reasons and a
+summary. Observations are those of the file: a pod that only one of them evicts
+changes no observation of a later step.
+
+--recording repeats the checks of a recording in place of a scenario file, with
+the configuration in it, and compares the decisions: they are the same, byte for
+byte. With --config too, another configuration is compared with what happened,
+between two bounds, since nothing shows how an evicted pod would have grown. The
+output states what is known and what is assumed.
 
 Exit status: 0 simulated, 1 the file can not be read, or the decisions of a
-recording differ, 2 it is not a valid scenario (a line on standard error for
-every fault).`,
+recording differ, 2 it is no valid scenario or recording (a line on standard
+error for every fault).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case recorded != "" && len(args) > 0:
@@ -55,16 +61,17 @@ every fault).`,
 			case recorded != "":
 				return runReplay(cmd, recorded, output)
 			}
-			return runScenario(cmd, args[0], output)
+			return runScenario(cmd, args[0], output, compare)
 		},
 	}
 	cmd.Flags().StringVar(&other, "config", "", "with --recording: compare what happened with this AgentConfiguration")
 	cmd.Flags().StringVar(&recorded, "recording", "", "repeat the checks of this recording: a file of plimsoll recording export, or the directory of an agent. - is standard input")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with one object per line")
+	cmd.Flags().BoolVar(&compare, "compare", false, "run a NodeScenario with evictionChoice helps and kubelet, and print the steps in which they decide differently")
 	return cmd
 }
 
-func runScenario(cmd *cobra.Command, name, output string) error {
+func runScenario(cmd *cobra.Command, name, output string, compare bool) error {
 	if output != "text" && output != "json" {
 		return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
 	}
@@ -75,6 +82,13 @@ func runScenario(cmd *cobra.Command, name, output string) error {
 	scenario, faults := simulate.Parse(data)
 	if err := faults.Err(); err != nil {
 		return invalidError{err}
+	}
+	if compare {
+		node, is := scenario.(*simulate.NodeScenario)
+		if !is {
+			return invalidError{fmt.Errorf("--compare: %s is a ClusterScenario, which has no evictionChoice: simulate it without --compare, or compare a %s", name, simulate.NodeKind)}
+		}
+		scenario = node.Compare()
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	write := scenario.WriteText
