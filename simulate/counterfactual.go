@@ -56,8 +56,14 @@ func Compare(data []byte, other *config.Agent) (*Comparison, error) {
 	x.grown = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Grown, grows: true}
 	r := recording.NewReader(data)
 	var kills int64 = recording.Unknown
+	var run *recording.Header
 	for e := r.Next(); e != nil; e = r.Next() {
 		switch {
+		case e.Header != nil:
+			if !e.Header.SameRun(run) {
+				x.forgetActive()
+			}
+			run = e.Header
 		case e.Usage != nil:
 			x.addUsage(e.Usage)
 			if n := e.Usage.Node[recording.NodeOOMKills]; n != recording.Unknown {
@@ -86,50 +92,9 @@ type comparer struct {
 	result      *Comparison
 }
 
-// track is a pod of the recording.
-type track struct {
-	pod      *signals.Pod
-	usage    signals.Usage
-	memories []memoryAt // of the last growthWindow
-	rate     float64    // bytes per second: the fastest growth up to now within that time, at least 0
-	ended    time.Time  // zero: it is active
-	evicted  bool       // by the agent, to relieve a signal
-}
-
-type memoryAt struct {
-	at    time.Time
-	bytes signals.Bytes
-}
-
-// The growth of a pod is measured over these times.
-const (
-	minGrowthSpan = time.Second
-	growthWindow  = 30 * time.Second
-)
-
-// measure notes the memory of the pod.
-func (t *track) measure(memory signals.Measured[signals.Bytes], at time.Time) {
-	if !memory.Known {
-		return
-	}
-	t.usage.Memory, t.rate = memory, 0
-	t.memories = slices.DeleteFunc(t.memories, func(m memoryAt) bool { return at.Sub(m.at) > growthWindow })
-	for _, m := range t.memories {
-		if span := at.Sub(m.at); span >= minGrowthSpan {
-			t.rate = max(t.rate, float64(memory.Value-m.bytes)/span.Seconds())
-		}
-	}
-	if n := len(t.memories); n == 0 || at.Sub(t.memories[n-1].at) >= minGrowthSpan/2 { // checks may be 5 ms apart
-		t.memories = append(t.memories, memoryAt{at, memory.Value})
-	}
-}
-
-// memory returns the memory of the pod, or what it would have if it had not ended.
-func (t *track) memory(now time.Time, grows bool) signals.Amount {
-	if t.ended.IsZero() || !grows {
-		return signals.Amount(t.usage.Memory.Value)
-	}
-	return signals.Amount(t.usage.Memory.Value).Plus(signals.Amount(t.rate * now.Sub(t.ended).Seconds()))
+// forgetActive forgets the pods that have not ended: some may have ended between two runs of the agent.
+func (x *comparer) forgetActive() {
+	maps.DeleteFunc(x.pods, func(_ string, t *track) bool { return t.ended.IsZero() })
 }
 
 func (x *comparer) track(p *signals.Pod) *track {
@@ -150,6 +115,7 @@ func (x *comparer) addUsage(u *recording.Usage) {
 			continue // its processes remain for a moment
 		}
 		t.measure(measuredValue[signals.Bytes](p.Values[recording.WorkingSet]), u.At)
+		t.usage.MemoryRelief = reliefOf(&p.Values)
 		if tasks := measuredValue[signals.PIDs](p.Values[recording.Tasks]); tasks.Known {
 			t.usage.Tasks = tasks
 			if !t.usage.Processes.Known {
@@ -170,13 +136,6 @@ func (x *comparer) addUsage(u *recording.Usage) {
 			t.ended = u.At
 		}
 	}
-}
-
-func measuredValue[T signals.Bytes | signals.PIDs](v int64) signals.Measured[T] {
-	if v == recording.Unknown {
-		return signals.Measured[T]{}
-	}
-	return signals.Of(T(max(v, 0)))
 }
 
 // addCheck makes the check with the other configuration, before its recorded result takes effect.
@@ -284,7 +243,7 @@ func (v *variant) check(c *recording.Check) error {
 	}
 	v.checker.Spend(o)
 	v.course.add(c.At(), o.Verdict.Conditions, &s.Node[signals.MemoryAvailable])
-	if o.KubeletsPod != nil {
+	if o.KubeletsPod != nil && !c.Brief { // of a brief check it is not recorded
 		v.course.Spared++
 	}
 	if e := o.Evicted; e != nil {
@@ -324,9 +283,9 @@ func (v *variant) adjust(s *signals.Snapshot) {
 	for uid, t := range v.of.pods {
 		switch alive := t.ended.IsZero(); {
 		case alive && v.gone[uid]:
-			more, slower = more.Plus(t.memory(v.now, false)), slower+t.rate
+			more, slower = more.Plus(t.relief(v.now, false)), slower+t.rate
 		case !alive && !v.gone[uid]:
-			if more -= t.memory(v.now, v.grows); v.grows {
+			if more -= t.relief(v.now, v.grows); v.grows {
 				slower -= t.rate
 			}
 		}
@@ -353,9 +312,9 @@ func (v *variant) Measure(context.Context) []signals.Candidate {
 		if v.gone[uid] {
 			continue
 		}
-		usage := t.usage
-		if usage.Memory.Known {
-			usage.Memory.Value = signals.Bytes(t.memory(v.now, v.grows))
+		usage, grown := t.usage, t.grown(v.now, v.grows)
+		for _, m := range []*signals.Measured[signals.Bytes]{&usage.Memory, &usage.MemoryRelief} {
+			m.Value = signals.Bytes(signals.Amount(m.Value).Plus(grown))
 		}
 		all = append(all, signals.Candidate{Pod: t.pod, Usage: &usage})
 	}

@@ -15,7 +15,7 @@ import (
 const explanation = `
 Known: what was observed at the recorded checks, and the usage of pods at their last measurement.
 Assumed:
-- The end of a pod frees its working set at once, and the pod does not come back to this node.
+- The end of a pod frees its memory without page cache at once, and the pod does not come back to this node.
 - A pod that only the agent evicted lives on. It keeps its size, or goes on growing as before its end: what
   happens lies between the two, unless it grows faster than before. A pod that replaced it runs beside it.
 - A kill succeeds, and a soft eviction takes no time. Garbage collection, disks and PIDs, pods above limits of
@@ -79,7 +79,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	if c.Damage.Any() {
 		fmt.Fprintf(&b, "Not readable: %s\n", &c.Damage)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := io.WriteString(w, Printable(b.String())); err != nil {
 		return fmt.Errorf("write a comparison: %w", err)
 	}
 	return nil

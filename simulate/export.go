@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,10 +82,11 @@ type exporter struct {
 	origin  time.Time
 	last    time.Duration
 	restart bool
+	stale   bool // pods may have ended between two runs of the agent
 
-	initial []json.RawMessage
+	initial []podText
 	present map[string]string // UID of each active pod, by namespace/name
-	add     []json.RawMessage
+	add     []podText
 	remove  []string
 	usage   map[string]scenarioUsage // the last known one
 	steps   []scenarioStep
@@ -92,11 +94,24 @@ type exporter struct {
 	size    int
 }
 
+// podText is a pod, as it is written.
+type podText struct {
+	key  string // namespace/name
+	text json.RawMessage
+}
+
+// without returns the pods without the one of a name.
+func without(pods []podText, key string) []podText {
+	return slices.DeleteFunc(pods, func(p podText) bool { return p.key == key })
+}
+
 func (x *exporter) begin(h *recording.Header) {
 	if x.header == nil {
 		x.header = h
 	}
-	x.restart = x.restart || x.run != nil && !h.SameRun(x.run)
+	if x.run != nil && !h.SameRun(x.run) {
+		x.restart, x.stale = true, true
+	}
 	x.run = h
 }
 
@@ -113,28 +128,21 @@ func (x *exporter) see(p *signals.Pod) {
 	}
 	x.present[key] = p.UID
 	if len(x.steps) == 0 {
-		x.initial = slices.DeleteFunc(x.initial, func(other json.RawMessage) bool { return nameOf(other) == key })
-		x.initial = append(x.initial, text)
+		x.initial = append(without(x.initial, key), podText{key, text})
 		return
 	}
-	x.add = slices.DeleteFunc(x.add, func(other json.RawMessage) bool { return nameOf(other) == key })
-	x.add = append(x.add, text)
+	x.add = append(without(x.add, key), podText{key, text})
 	x.remove = slices.DeleteFunc(x.remove, func(name string) bool { return name == key })
-}
-
-func nameOf(object json.RawMessage) string {
-	var o struct {
-		Metadata struct{ Namespace, Name string }
-	}
-	if json.Unmarshal(object, &o) != nil {
-		return ""
-	}
-	return key(o.Metadata.Namespace, o.Metadata.Name)
 }
 
 func (x *exporter) addUsage(u *recording.Usage) {
 	for _, g := range u.Gone {
-		x.leave(g.Pod)
+		if key := g.Pod.Key(); x.present[key] == g.Pod.UID {
+			x.leave(key)
+		}
+	}
+	if x.stale {
+		x.leaveUnmeasured(u)
 	}
 	for i := range u.Pods {
 		p := &u.Pods[i]
@@ -146,18 +154,36 @@ func (x *exporter) addUsage(u *recording.Usage) {
 	}
 }
 
-func (x *exporter) leave(p *signals.Pod) {
-	key := p.Key()
-	if x.present[key] != p.UID {
-		return
+// leaveUnmeasured makes the pods inactive that ended between two runs of the agent.
+func (x *exporter) leaveUnmeasured(u *recording.Usage) {
+	x.stale = false
+	measured := map[string]bool{}
+	for i := range u.Pods {
+		measured[u.Pods[i].Pod.UID] = true
 	}
+	for _, key := range slices.Sorted(maps.Keys(x.present)) {
+		if !measured[x.present[key]] {
+			x.leave(key)
+		}
+	}
+}
+
+func (x *exporter) leave(key string) {
 	delete(x.present, key)
 	delete(x.usage, key)
-	if len(x.steps) > 0 {
-		x.remove = append(x.remove, key)
+	if len(x.steps) == 0 {
+		x.initial = without(x.initial, key)
 		return
 	}
-	x.initial = slices.DeleteFunc(x.initial, func(other json.RawMessage) bool { return nameOf(other) == key })
+	x.add, x.remove = without(x.add, key), append(x.remove, key)
+}
+
+// texts returns the pods as they are written.
+func texts(pods []podText) (all []json.RawMessage) {
+	for _, p := range pods {
+		all = append(all, p.text)
+	}
+	return all
 }
 
 func (x *exporter) addCheck(c *recording.Check) {
@@ -177,7 +203,7 @@ func (x *exporter) addCheck(c *recording.Check) {
 		at = x.last + time.Millisecond
 	}
 	x.last = at
-	s := scenarioStep{At: at.String(), Restart: x.restart, Add: x.add, Remove: x.remove, Node: x.node(&c.Snapshot.Node, at, c.Snapshot.At), Usage: map[string]scenarioUsage{}}
+	s := scenarioStep{At: at.String(), Restart: x.restart, Add: texts(x.add), Remove: x.remove, Node: x.node(&c.Snapshot.Node, at, c.Snapshot.At), Usage: map[string]scenarioUsage{}}
 	if c.Snapshot.Kind == signals.Early {
 		s.Check = "early"
 	}
@@ -240,6 +266,7 @@ const missing = `# A scenario has less than the recording it was made of. Not in
 #   exhaustion imminent where the agent did not, or the other way.
 # - Waits for the end of earlier evictions, for pods that were being deleted, and a shutdown.
 # - Usage of pods between two measurements (10 s, near a threshold 1 s): the last one counts.
+# - What the end of a pod frees, beside its usage, and how much pods grew: a pod helps by its usage.
 # - How a pod would have grown after its end: a pod that was evicted leaves when it did, even if another
 #   configuration does not evict it.
 `
@@ -254,7 +281,7 @@ func (x *exporter) write(w io.Writer) error {
 	fmt.Fprintf(&b, "# Made of a recording: node %s, agent %s, cgroup v%d, from %s on.\n%s", h.Node, h.Version, h.CgroupVersion, x.first.At().UTC().Format(time.RFC3339), missing)
 	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: %s\nconfig: %s\nfilesystems: %s\npods:%s", NodeKind, configuration, x.first.Layout, none(len(x.initial)))
 	for _, p := range x.initial {
-		fmt.Fprintf(&b, "- %s\n", p)
+		fmt.Fprintf(&b, "- %s\n", p.text)
 	}
 	b.WriteString("steps:\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {

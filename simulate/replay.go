@@ -43,8 +43,8 @@ type ReplaySummary struct {
 	Same    int // repeated, with the same decisions
 	Differ  int // repeated, with other decisions
 	Unknown int // not repeated: the state of the decisions was not known
-	// Approximate checks were repeated from a state that is not exact. They count as neither the same
-	// nor different.
+	// Approximate checks were repeated from a state that is not exact, or are recorded in part. They count
+	// as neither the same nor different.
 	Approximate int
 	From, To    time.Time // of the first and the last check, by the time of day
 	Damage      recording.Damage
@@ -164,16 +164,27 @@ func (r *Replay) repeat(c *recording.Check) (*Repeated, error) {
 		r.checker.Adopt(policy, s.At)
 	}
 	r.begins, r.fresh, r.key = nil, false, key
+	if c.Cut { // a part of what it decided by is missing
+		r.exact = false
+	}
 	if r.checker != nil {
 		result.Exact = r.exact
-		result.Outcome, result.Machine = r.checker.Repeat(s, traceOf(c.Act)), r.checker.Machine
-		if result.Replayed, err = marshal(lineOf(result.At, result.Outcome)); err != nil {
+		result.Outcome, result.Machine = r.again(c), r.checker.Machine
+		if result.Replayed, err = marshal(replayedLine(result, c)); err != nil {
 			return nil, err
 		}
 	}
 	r.count(result)
 	r.resume(policy, c)
 	return result, nil
+}
+
+// again makes a check again: of a brief one what its verdict was.
+func (r *Replay) again(c *recording.Check) *agent.Outcome {
+	if c.Brief {
+		return r.checker.Begin(&c.Snapshot)
+	}
+	return r.checker.Repeat(&c.Snapshot, traceOf(c.Act))
 }
 
 // resume continues from the state behind a check, if it is recorded and better than the present one.
@@ -221,6 +232,15 @@ func marshal(l Line) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// replayedLine returns the decisions of a repeated check, as far as the recorded one has them.
+func replayedLine(r *Repeated, c *recording.Check) Line {
+	line := lineOf(r.At, r.Outcome)
+	if c.Brief {
+		line.Signal = ""
+	}
+	return line
+}
+
 // recordedLine returns the decisions of a recorded check.
 func recordedLine(at time.Duration, c *recording.Check) Line {
 	line := Line{At: seconds(at), Conditions: c.Conditions.Names(), Met: c.Met.Names(), Unknown: c.Unknown.Names(), Reclaimed: []string{}, Ranking: []string{}, Failed: []FailedLine{}}
@@ -252,7 +272,7 @@ func traceOf(a *recording.Act) *agent.Trace {
 	if a == nil {
 		return t
 	}
-	t.Blocks, t.ForLimits, t.Measured, t.Seen = a.Blocks, a.ForLimits, a.Measured, a.Seen
+	t.Blocks, t.ForGrowth, t.ForLimits, t.Measured, t.Seen = a.Blocks, a.ForGrowth, a.ForLimits, a.Measured, a.Seen
 	for _, w := range a.Withdrawn {
 		t.Withdrawn = append(t.Withdrawn, agent.Withdrawal{UID: w.UID, Namespace: w.Namespace, Owner: w.Owner, DecidedAt: w.DecidedAt})
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
@@ -24,16 +25,16 @@ type differing struct {
 	Replayed json.RawMessage `json:"replayed"`
 }
 
-// WriteJSON replays the recording and writes one JSON object per repeated check: its decisions, or, if
-// they differ, the recorded and the replayed ones. It returns [ErrDiffers] in that case, else the
+// WriteJSON replays the recording and writes one JSON object per repeated check: its recorded decisions,
+// or, if they differ, the recorded and the replayed ones. It returns [ErrDiffers] in that case, else the
 // first error of the replay or of w.
 func (r *Replay) WriteJSON(w io.Writer) error {
 	err := r.Run(func(c *Repeated) error {
 		switch {
 		case c.Outcome == nil:
 			return nil
-		case bytes.Equal(c.Recorded, c.Replayed):
-			_, err := fmt.Fprintf(w, "%s\n", c.Replayed)
+		case !c.Exact, bytes.Equal(c.Recorded, c.Replayed):
+			_, err := fmt.Fprintf(w, "%s\n", c.Recorded)
 			return err
 		}
 		return json.NewEncoder(w).Encode(differing{seconds(c.At), c.Recorded, c.Replayed})
@@ -55,14 +56,18 @@ func (r *Replay) WriteText(w io.Writer) error {
 		case o == nil:
 		case c.Exact && !bytes.Equal(c.Recorded, c.Replayed):
 			fmt.Fprintf(&b, "%8s  DIFFERS\n%srecorded %s\n%sreplayed %s\n", seconds(c.At), indent, c.Recorded, indent, c.Replayed)
+		case c.Check.Brief: // it found what one before has found
 		default:
 			if now := newsOf(o); now != last || o.Acted() {
 				last = now
 				s := &c.Check.Snapshot
 				b.WriteString(paragraph(&Step{At: c.At, Kind: s.Kind, Node: s.Node}, o, c.Machine))
+				if !bytes.Equal(c.Recorded, c.Replayed) {
+					fmt.Fprintf(&b, "%snot exact; recorded is %s\n", indent, c.Recorded)
+				}
 			}
 		}
-		_, err := io.WriteString(w, b.String())
+		_, err := io.WriteString(w, Printable(b.String()))
 		return err
 	})
 	if err = r.verdict(err); err == nil || errors.Is(err, ErrDiffers) {
@@ -71,6 +76,17 @@ func (r *Replay) WriteText(w io.Writer) error {
 		}
 	}
 	return err
+}
+
+// Printable replaces what could change the state of a terminal. The names in a recording of another
+// origin may have any characters.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 func (r *Replay) verdict(err error) error {
@@ -123,7 +139,7 @@ func (s *ReplaySummary) String() string {
 		fmt.Fprintf(&b, "\n%d were not repeated: the state of the decisions before them is not recorded", s.Unknown)
 	}
 	if s.Approximate > 0 {
-		fmt.Fprintf(&b, "\n%d were repeated, but not compared: the effects of earlier evictions are not recorded", s.Approximate)
+		fmt.Fprintf(&b, "\n%d were repeated, but not compared: the state before them, or what they have measured, is recorded in part", s.Approximate)
 	}
 	if s.Damage.Any() {
 		fmt.Fprintf(&b, "\nnot readable: %s", &s.Damage)

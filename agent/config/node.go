@@ -59,7 +59,7 @@ var nodeOptions = []options.Option[Agent]{
 	{Field: "recordingDir", Flag: "recording-dir", Set: options.String(func(c *Agent) *string { return &c.RecordingDir }),
 		Help: "Directory on a disk of the node for the recording of checks, usage and decisions. No other agent may record there. Empty: nothing is recorded."},
 	{Field: "recordingSize", Flag: "recording-size", Default: "64Mi", Set: recordingSize,
-		Help: "Maximum size of the recording in bytes, at least 16Mi. The oldest part is removed when it is reached."},
+		Help: "Maximum size of the recording in bytes, from 16Mi to 1Gi. The oldest part is removed when it is reached."},
 	{Field: "procRoot", Flag: "proc-root", Default: "/proc", Set: options.String(func(c *Agent) *string { return &c.ProcRoot }),
 		Help: "Mount point of the host's /proc, such as /host/proc in a container."},
 	{Field: "cgroupRoot", Flag: "cgroup-root", Default: "/sys/fs/cgroup", Set: options.String(func(c *Agent) *string { return &c.CgroupRoot }),
@@ -85,14 +85,14 @@ func parsed[T any](of func(*Agent) *T, parse func(text string) (T, error)) optio
 // MinRecordingSize is the minimum of [Agent.RecordingSize].
 const MinRecordingSize = signals.Bytes(16 << 20)
 
-// maxRecordingSize is far beyond any use, and any mistake is beyond it.
-const maxRecordingSize = signals.Bytes(1 << 40)
+// maxRecordingSize is two months of a node with 110 pods. The commands read a recording at once.
+const maxRecordingSize = signals.Bytes(1 << 30)
 
 func recordingSize(c *Agent, text string) (problem string) {
 	q, err := strictyaml.ParseQuantity(text)
 	size := signals.Bytes(strictyaml.Whole(q))
 	if err != nil || size < MinRecordingSize || size > maxRecordingSize {
-		return "must be a quantity of bytes between 16Mi and 1Ti, such as 64Mi"
+		return "must be a quantity of bytes between 16Mi and 1Gi, such as 64Mi"
 	}
 	c.RecordingSize = size
 	return ""

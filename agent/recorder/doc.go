@@ -8,5 +8,7 @@
 //     are left out changed nothing, so that a replay is exact without them.
 //   - Other checks are sampled by the distance to a threshold: none far from it, one a second near
 //     it, all of them for a while where it is crossed.
+//   - Early checks that measure the pods and find the same again are recorded without them, but for one
+//     a second or in ten: as long as no pod helps, there are ten a second.
 //   - A value that finds no room is dropped and counted. A recording names the number.
 package recorder

@@ -48,11 +48,13 @@ func Monotonic(started time.Time) func(time.Time) time.Time {
 func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	r.seq++
 	s, v := o.Snapshot, &o.Verdict
-	considers, measured := o.Acted() || v.Target != nil || c.Trace.Considers(), len(c.Trace.Measured) > 0
+	considers := o.Acted() || v.Target != nil || c.Trace.Considers()
 	record, isNear := r.sampling.choose(o, c.Machine.Policy(), considers)
 	if !record {
 		return
 	}
+	brief := r.sampling.isRepeated(o, c.Trace)
+	measured := len(c.Trace.Measured) > 0 && !brief
 	if measured && r.queue.MeasurementsWait() {
 		r.queue.Skip()
 		return
@@ -64,8 +66,8 @@ func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	policy := c.Machine.Policy()
 	e.Near = isNear
 	e.Check = recording.Check{Snapshot: *s, Seq: r.seq, Layout: policy.Layout, StorageLimits: policy.StorageLimits,
-		Met: v.GracePassed, Unknown: v.Unknown, Imminent: v.Imminent, Conditions: v.Conditions, Reason: uint8(v.Reason)}
-	if considers {
+		Met: v.GracePassed, Unknown: v.Unknown, Imminent: v.Imminent, Conditions: v.Conditions, Reason: uint8(v.Reason), Brief: brief}
+	if considers && !brief {
 		e.Check.Act = actOf(o, c.Trace)
 	}
 	if s.Kind == signals.Periodic && (r.keyed.IsZero() || s.At.Sub(r.keyed) >= keyInterval-slack) {
@@ -85,7 +87,7 @@ func (r *Recorder) Decision(d *agent.Decision) {
 
 // actOf copies what a check considered, since the trace is used again.
 func actOf(o *agent.Outcome, t *agent.Trace) *recording.Act {
-	a := &recording.Act{Blocks: slices.Clone(t.Blocks), ForLimits: t.ForLimits, Measured: slices.Clone(t.Measured), Seen: slices.Clone(t.Seen),
+	a := &recording.Act{Blocks: slices.Clone(t.Blocks), ForGrowth: t.ForGrowth, ForLimits: t.ForLimits, Measured: slices.Clone(t.Measured), Seen: slices.Clone(t.Seen),
 		Blocked: o.Blocked, Reclaimed: slices.Clone(o.Collected), Spared: o.Spared, KubeletsPod: o.KubeletsPod}
 	if n := len(a.Measured); n > 0 { // the others are copies already
 		a.Measured[n-1] = agent.CloneCandidates(a.Measured[n-1])

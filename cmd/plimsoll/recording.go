@@ -74,7 +74,7 @@ each covers. Times are UTC.`,
 func listSegments(out io.Writer, dir string) error {
 	segments, err := ring.List(dir)
 	if err != nil {
-		return fmt.Errorf("%w: give the --recording-dir of the agent, and read it as its user", err)
+		return unlisted(err)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SEGMENT\tFROM\tTO\tCHECKS\tUSAGES\tDECISIONS\tSIZE")
@@ -93,6 +93,10 @@ func listSegments(out io.Writer, dir string) error {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%d\t%d\t%d\t%s\n", s.Number, moment(of.From), moment(of.To), of.Periodic+of.Early, of.Usages, of.Decisions, size(s.Size))
 	}
 	return table.Flush()
+}
+
+func unlisted(err error) error {
+	return fmt.Errorf("%w: give the --recording-dir of the agent, and read it as its user", err)
 }
 
 func moment(t time.Time) string {
@@ -133,7 +137,7 @@ UTC.`,
 		if len(info.Runs) == 0 {
 			return invalidError{fmt.Errorf("describe %s: %w", sourceOf(args, *dir), simulate.ErrNoRecording)}
 		}
-		_, err = io.WriteString(cmd.OutOrStdout(), describe(&info))
+		_, err = io.WriteString(cmd.OutOrStdout(), simulate.Printable(describe(&info)))
 		return err
 	}
 	return cmd
@@ -147,7 +151,7 @@ func describe(info *recording.Info) string {
 		h := r.Header
 		fmt.Fprintf(&b, "agent %s on node %s, Linux %s, cgroup v%d, boot %s\n", h.Version, orUnknown(h.Node), orUnknown(h.Kernel), h.CgroupVersion, orUnknown(h.BootID))
 		fmt.Fprintf(&b, "  recorded   from %s to %s, %s, segments: %d\n", moment(r.From), moment(r.To), size(r.Bytes), r.Segments)
-		fmt.Fprintf(&b, "  checks     %d periodic, %d early; %d considered pods or garbage\n", r.Periodic, r.Early, r.Considered)
+		fmt.Fprintf(&b, "  checks     %d periodic, %d early; %d considered pods or garbage, and %d found the same again\n", r.Periodic, r.Early, r.Considered, r.Brief)
 		fmt.Fprintf(&b, "  decisions  %d; %d pods evicted by the agent, %d in dry run\n", r.Decisions, r.Evicted, r.DryRun)
 		fmt.Fprintf(&b, "  pods       up to %d, measured %d times; %d ended as evicted, by any program\n", r.MaxPods, r.Usages, r.PodsEvicted)
 		if r.OOMKills != recording.Unknown {
@@ -156,9 +160,15 @@ func describe(info *recording.Info) string {
 		if r.Lost > 0 {
 			fmt.Fprintf(&b, "  missing    %d checks and decisions: the disk was full or too slow\n", r.Lost)
 		}
+		if r.Cut > 0 {
+			fmt.Fprintf(&b, "  in part    %d checks: their pods have more containers and volumes than are recorded\n", r.Cut)
+		}
 		for _, s := range r.ClockSteps {
 			fmt.Fprintf(&b, "  clock      set by %s at %s\n", s.By, moment(s.At))
 		}
+	}
+	if info.More {
+		b.WriteString("there are more runs: export a shorter time\n")
 	}
 	if info.Damage != (recording.Damage{}) {
 		fmt.Fprintf(&b, "not readable: %s\n", &info.Damage)
@@ -267,6 +277,9 @@ func (x export) run(data []byte, out io.Writer, file string) (err error) {
 			if closed := f.Close(); err == nil && closed != nil {
 				err = fmt.Errorf("export a recording: %w", closed)
 			}
+			if err != nil {
+				_ = os.Remove(file) // a part of an export looks like a whole one
+			}
 		}()
 		return x.write(data, f)
 	}
@@ -322,7 +335,10 @@ func readRecording(in io.Reader, name string) ([]byte, error) {
 	}
 	segments, err := ring.List(name)
 	if err != nil {
-		return nil, err
+		return nil, unlisted(err)
+	}
+	if len(segments) == 0 {
+		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give the --recording-dir of an agent that records", name)
 	}
 	var all []byte
 	for _, s := range segments {

@@ -110,6 +110,7 @@ func TestRecording_ExitStatus(t *testing.T) {
 	if err := os.WriteFile(text, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	empty := t.TempDir()
 	for _, tc := range []struct {
 		args   string
 		status int
@@ -132,6 +133,9 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"simulate --recording " + dir + " " + text, exitInvalid, "takes no scenario file"},
 		{"simulate --recording " + dir + " -o pdf", exitInvalid, "must be text or json"},
 		{"simulate --config " + text, exitInvalid, "give --recording"},
+		{"simulate --compare --recording " + dir, exitInvalid, "--config to compare a recording"},
+		{"simulate --recording - --config -", exitInvalid, "from standard input"},
+		{"recording info " + empty, exitFailed, "the directory has no segment"},
 		{"simulate --recording " + dir + " --config " + text, exitInvalid, "must be a mapping"},
 		{"simulate --recording " + dir + " --config " + dir + "/none", exitFailed, "read the configuration"},
 		{"simulate --recording " + dir + " -o json --config " + text, exitInvalid, "a comparison is text"},

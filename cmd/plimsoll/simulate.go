@@ -47,8 +47,12 @@ error for every fault).`,
 			switch {
 			case recorded != "" && len(args) > 0:
 				return invalidError{fmt.Errorf("simulate --recording takes no scenario file: %q was given", args[0])}
+			case recorded != "" && compare:
+				return invalidError{errors.New("simulate --compare runs a scenario: give a file in place of --recording, or --config to compare a recording")}
 			case recorded == "" && other != "":
 				return invalidError{errors.New("simulate --config compares a recording: give --recording")}
+			case recorded == "-" && other == "-":
+				return invalidError{errors.New("simulate reads one of --recording and --config from standard input: give a file for the other")}
 			case recorded == "" && len(args) != 1:
 				return invalidError{fmt.Errorf("simulate takes one scenario file, or - for standard input; %d were given", len(args))}
 			}

@@ -15,29 +15,45 @@ const (
 	maxParts      = 1 << 10 // containers or volumes of a pod
 )
 
-// declareAct appends the frames of the pods of an act.
+// declareAct appends the frames of the pods of an act. Those that were chosen come first: there is room
+// for them.
 func (e *Encoder) declareAct(b []byte, a *Act) []byte {
+	if a.Evicted != nil {
+		b = e.declare(b, a.Evicted.Pod)
+	}
+	b = e.declare(b, a.KubeletsPod)
+	for _, f := range a.Failed {
+		b = e.declare(b, f.Pod)
+	}
+	for _, p := range a.Ranking {
+		b = e.declare(b, p)
+	}
 	for _, measured := range a.Measured {
 		for i := range measured {
 			b = e.declare(b, measured[i].Pod)
 		}
 	}
-	for _, p := range a.Ranking {
-		b = e.declare(b, p)
+	return b
+}
+
+// declaredOnly returns the items with a pod that the segment has. The frame is cut if that is not each.
+func declaredOnly[T any](e *Encoder, o *output, items []T, pod func(T) *signals.Pod) []T {
+	missing := func(item T) bool { return e.number(pod(item)) == 0 }
+	if !slices.ContainsFunc(items, missing) {
+		return items
 	}
-	for _, f := range a.Failed {
-		b = e.declare(b, f.Pod)
-	}
-	if a.Evicted != nil {
-		b = e.declare(b, a.Evicted.Pod)
-	}
-	return e.declare(b, a.KubeletsPod)
+	o.cut = true
+	return slices.DeleteFunc(slices.Clone(items), missing)
 }
 
 // act appends the act of a check.
 func (e *Encoder) act(o *output, c *Check) {
 	a, at := c.Act, c.Snapshot.At
-	o.bits(a.ForLimits, a.Acted, a.Evicted != nil)
+	evicted := a.Evicted
+	if evicted != nil && e.number(evicted.Pod) == 0 {
+		evicted, o.cut = nil, true
+	}
+	o.bits(a.ForLimits, a.Acted, evicted != nil, a.ForGrowth)
 	for _, w := range a.Withdrawn[:o.count(len(a.Withdrawn), maxItems)] {
 		o.text(w.UID)
 		o.text(w.Namespace)
@@ -48,9 +64,12 @@ func (e *Encoder) act(o *output, c *Check) {
 		e.block(o, reason)
 	}
 	for _, measured := range a.Measured[:o.count(len(a.Measured), maxItems)] {
+		measured = declaredOnly(e, o, measured, func(c signals.Candidate) *signals.Pod { return c.Pod })
 		for i := range o.count(len(measured), maxCandidates) {
-			o.uvarint(e.number(measured[i].Pod))
-			o.candidate(measured[i].Usage, e.frame[measured[i].Pod].stored, at)
+			d := e.frame[measured[i].Pod]
+			o.cut = o.cut || d.cut
+			o.uvarint(d.number + 1)
+			o.candidate(measured[i].Usage, d.stored, at)
 		}
 	}
 	for i := range o.count(len(a.Seen), maxItems) {
@@ -70,7 +89,7 @@ func (e *Encoder) act(o *output, c *Check) {
 			o.varint(int64(d.Since.Sub(at)))
 		}
 	}
-	e.result(o, a)
+	e.result(o, a, evicted)
 }
 
 // block appends the reason of a block. Hundreds of checks in sequence have the same one.
@@ -88,14 +107,15 @@ func (e *Encoder) block(o *output, reason string) {
 }
 
 // result appends what followed.
-func (e *Encoder) result(o *output, a *Act) {
+func (e *Encoder) result(o *output, a *Act, v *Evicted) {
 	o.byte(byte(a.Signal))
 	e.block(o, a.Blocked)
 	o.bits(slices.Contains(a.Reclaimed, signals.DeadContainers), slices.Contains(a.Reclaimed, signals.UnusedImages))
-	for _, p := range a.Ranking[:o.count(len(a.Ranking), maxCandidates)] {
+	ranking := declaredOnly(e, o, a.Ranking, func(p *signals.Pod) *signals.Pod { return p })
+	for _, p := range ranking[:o.count(len(ranking), maxCandidates)] {
 		o.uvarint(e.number(p))
 	}
-	if v := a.Evicted; v != nil {
+	if v != nil {
 		o.uvarint(e.number(v.Pod))
 		o.bits(v.Hard, v.DisruptionTarget, v.DryRun)
 		o.text(v.Cause)
@@ -107,7 +127,8 @@ func (e *Encoder) result(o *output, a *Act) {
 			o.text(v.Annotations[key])
 		}
 	}
-	for _, f := range a.Failed[:o.count(len(a.Failed), maxCandidates)] {
+	failed := declaredOnly(e, o, a.Failed, func(f Failed) *signals.Pod { return f.Pod })
+	for _, f := range failed[:o.count(len(failed), maxCandidates)] {
 		o.uvarint(e.number(f.Pod))
 		o.text(f.Error)
 	}
@@ -122,7 +143,7 @@ func (o *output) candidate(u *signals.Usage, p *signals.Pod, at time.Time) {
 		o.bits(false)
 		return
 	}
-	o.bits(true, u.Memory.Known, u.Processes.Known, u.Tasks.Known, u.EphemeralStorage.Known, !u.Time.IsZero())
+	o.bits(true, u.Memory.Known, u.Processes.Known, u.Tasks.Known, u.EphemeralStorage.Known, !u.Time.IsZero(), u.MemoryRelief.Known, u.MemoryFiles.Known)
 	if !u.Time.IsZero() {
 		o.varint(int64(u.Time.Sub(at)))
 	}
@@ -130,6 +151,10 @@ func (o *output) candidate(u *signals.Usage, p *signals.Pod, at time.Time) {
 	number(o, u.Processes)
 	number(o, u.Tasks)
 	number(o, u.EphemeralStorage)
+	number(o, u.MemoryRelief)
+	number(o, u.MemoryFiles)
+	o.filesystem(&u.OtherLayers)
+	o.filesystem(&u.KubeletFiles)
 	for i := range o.count(len(u.Containers), maxParts) {
 		k := &u.Containers[i]
 		o.name(k.Name, 2*len(p.Containers), func(n int) string { return containerName(p, n) })
@@ -193,7 +218,7 @@ func measured[T signals.Bytes | signals.Inodes | signals.PIDs](in *input, known 
 // act returns the act of a check.
 func (d *decoder) act(in *input, c *Check) *Act {
 	at, flags := c.Snapshot.At, in.byte()
-	a := &Act{ForLimits: bit(flags, 0), Acted: bit(flags, 1)}
+	a := &Act{ForLimits: bit(flags, 0), Acted: bit(flags, 1), ForGrowth: bit(flags, 3)}
 	for range in.count(maxItems) {
 		a.Withdrawn = append(a.Withdrawn, Withdrawal{in.text(), in.text(), in.text(), at.Add(time.Duration(in.varint()))})
 	}
@@ -295,6 +320,10 @@ func (d *decoder) candidate(in *input, at time.Time) signals.Candidate {
 	u.Processes = measured[signals.PIDs](in, bit(flags, 2))
 	u.Tasks = measured[signals.PIDs](in, bit(flags, 3))
 	u.EphemeralStorage = measured[signals.Bytes](in, bit(flags, 4))
+	u.MemoryRelief = measured[signals.Bytes](in, bit(flags, 6))
+	u.MemoryFiles = measured[signals.Bytes](in, bit(flags, 7))
+	in.filesystem(&u.OtherLayers)
+	in.filesystem(&u.KubeletFiles)
 	for range in.count(maxParts) {
 		k := signals.ContainerUsage{Name: in.name(2*len(c.Pod.Containers), func(n int) string { return containerName(c.Pod, n) })}
 		k.Memory = measured[signals.Bytes](in, bit(in.byte(), 0))

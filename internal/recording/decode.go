@@ -7,13 +7,11 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// maxPods bounds the number of a pod in a segment.
-const maxPods = 1 << 17
-
 // decoder decodes the frames of a segment.
 type decoder struct {
-	header *Header // nil before the first one, and for one of a later format
-	pods   map[uint64]*signals.Pod
+	header   *Header // nil before the first one, and for one of a later format
+	pods     map[uint64]*signals.Pod
+	podBytes int
 
 	check     base
 	reason    string
@@ -47,8 +45,9 @@ func (d *decoder) time(since time.Duration) time.Time { return d.header.Started.
 func (d *decoder) declare(payload []byte) (ok bool) {
 	in := input{b: payload}
 	n := in.uvarint()
+	d.podBytes += len(in.b)
 	var p signals.Pod
-	if in.bad || n >= maxPods || json.Unmarshal(in.b, &p) != nil {
+	if in.bad || n >= maxPods || len(in.b) > maxPodJSON || d.podBytes > maxPodBytes || json.Unmarshal(in.b, &p) != nil {
 		return false
 	}
 	d.pods[n] = &p
@@ -93,7 +92,7 @@ func (d *decoder) decodeCheck(payload []byte) *Check {
 		before, d.reason = base{}, ""
 	}
 	now := base{at: before.at + time.Duration(in.varint()), clock: before.clock + time.Duration(in.varint()), seq: before.seq + in.uvarint()}
-	c := &Check{Clock: now.clock, Seq: now.seq, Lost: in.uvarint(), StorageLimits: bit(flags, 5)}
+	c := &Check{Clock: now.clock, Seq: now.seq, Lost: in.uvarint(), StorageLimits: bit(flags, 5), Brief: bit(flags, 6), Cut: bit(flags, cutBit)}
 	s := &c.Snapshot
 	s.At, s.NeedsConfirmation = d.time(now.at), bit(flags, 4)
 	if bit(flags, 3) {

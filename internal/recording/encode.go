@@ -3,7 +3,6 @@ package recording
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -16,6 +15,10 @@ type Encoder struct {
 	pods   map[string]declared       // by UID: the last one of the segment
 	frame  map[*signals.Pod]declared // the pods of the present frame, which may have two versions of one
 	next   uint64                    // number of the next pod
+
+	limit    int // of a value with its new pods, in bytes
+	room     int // for new pods of the present value, in bytes
+	podBytes int // of the pods of the segment
 
 	check     base
 	reason    string // the last one of a block since the last key frame
@@ -31,7 +34,11 @@ type declared struct {
 	number uint64
 	pod    *signals.Pod // the last one that was compared
 	stored *signals.Pod // the part of it that is in the frame
+	cut    bool         // a part is missing that decides
 }
+
+// cutBit is the place of [Check.Cut] in the first byte of a check.
+const cutBit = 7
 
 // base is the part of a check that the next one is the difference to.
 type base struct {
@@ -46,6 +53,7 @@ type base struct {
 func NewEncoder(h Header) *Encoder {
 	h.Format = Format
 	e := &Encoder{header: h}
+	e.Limit(4 * MaxPayload)
 	e.Reset(h.Segment)
 	return e
 }
@@ -53,10 +61,17 @@ func NewEncoder(h Header) *Encoder {
 // Reset begins the segment of that number.
 func (e *Encoder) Reset(segment uint64) {
 	e.header.Segment = segment
-	e.pods, e.frame, e.next = map[string]declared{}, map[*signals.Pod]declared{}, 0
+	e.pods, e.frame, e.next, e.podBytes = map[string]declared{}, map[*signals.Pod]declared{}, 0, 0
 	e.usage = map[uint64]*[ValueCount]int64{}
 	e.haveCheck, e.haveUsage = false, false
 }
+
+// Limit sets the maximum size of a value with its new pods: that of a segment without its header.
+func (e *Encoder) Limit(bytes int) { e.limit = bytes }
+
+// IsFull reports whether the next value needs a new segment, since this one has too many pods for a
+// reader.
+func (e *Encoder) IsFull() bool { return e.podBytes > maxPodBytes/2 || e.next > maxPods/2 }
 
 // SetCapacity sets the capacity and allocatable resources of later segments.
 func (e *Encoder) SetCapacity(capacity, allocatable map[string]string) {
@@ -85,62 +100,44 @@ func (e *Encoder) DropState() { e.header.State = nil }
 // since returns a time as the time since the start of the run.
 func (e *Encoder) since(t time.Time) time.Duration { return t.Sub(e.header.Started) }
 
-// maxPodJSON bounds the frame of a pod. Pods with more containers and volumes are stored without.
-const maxPodJSON = 64 << 10
-
-// declare appends the frame of a pod, unless the segment has it.
-func (e *Encoder) declare(b []byte, p *signals.Pod) []byte {
-	if p == nil {
-		return b
-	}
-	d, found := e.pods[p.UID]
-	if found && (d.pod == p || reflect.DeepEqual(d.pod, p)) {
-		d.pod = p
-	} else {
-		d = declared{number: e.next, pod: p}
-		e.next++
-		var text []byte
-		d.stored, text = shortened(p)
-		from := len(b)
-		o := output{begin(b, kindPod)}
-		o.uvarint(d.number)
-		o.b = append(o.b, text...)
-		b, _ = seal(o.b, from)
-	}
-	e.pods[p.UID], e.frame[p] = d, d
-	return b
-}
-
-// shortened returns the part of a pod that is stored, and its JSON.
-func shortened(p *signals.Pod) (stored *signals.Pod, text []byte) {
-	for _, stored := range []*signals.Pod{p, withoutParts(p)} {
-		if text, err := json.Marshal(stored); err == nil && len(text) <= maxPodJSON {
-			return stored, text
-		}
-	}
-	stored = &signals.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
-	text, _ = json.Marshal(stored)
-	return stored, text
-}
-
-func withoutParts(p *signals.Pod) *signals.Pod {
-	short := *p
-	short.Containers, short.Volumes, short.Ephemeral = nil, nil, nil
-	return &short
-}
-
-// number returns the number of a declared pod plus one, and 0 for nil.
-func (e *Encoder) number(p *signals.Pod) uint64 {
-	if p == nil {
-		return 0
-	}
-	return e.frame[p].number + 1
-}
-
-// Check appends the frame of a check, after those of new pods. If the check is too large, it is not
-// appended and ok is false.
-func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
+// begin begins a value.
+func (e *Encoder) begin() {
 	clear(e.frame)
+	e.room = min(e.limit/2, maxNewPods)
+}
+
+// seal completes the frame that begins at from. If it may not fit into a segment, it is removed and ok
+// is false.
+func (e *Encoder) seal(b []byte, from int) (sealed []byte, ok bool) {
+	if len(b)-from > e.limit/2 {
+		return b[:from], false
+	}
+	return seal(b, from)
+}
+
+// number returns the number of a declared pod plus one, and 0 for another one and for nil.
+func (e *Encoder) number(p *signals.Pod) uint64 {
+	if d, found := e.frame[p]; found {
+		return d.number + 1
+	}
+	return 0
+}
+
+// Check appends the frame of a check, after those of new pods. A check that is too large is appended
+// without the pods that it measured. If that is too large, it is not appended and ok is false.
+func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
+	e.begin()
+	if with, ok = e.encode(b, c); ok || c.Act == nil {
+		return with, ok
+	}
+	cut, act := *c, *c.Act
+	act.Measured, act.Ranking = nil, nil
+	cut.Act, cut.Cut = &act, true
+	return e.encode(with, &cut)
+}
+
+// encode appends the frame of a check, after those of new pods.
+func (e *Encoder) encode(b []byte, c *Check) (with []byte, ok bool) {
 	if c.Act != nil {
 		b = e.declareAct(b, c.Act)
 	}
@@ -151,8 +148,8 @@ func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
 	}
 	now := base{at: e.since(c.Snapshot.At), clock: c.Clock, seq: c.Seq, node: c.Snapshot.Node}
 	from, s := len(b), &c.Snapshot
-	o := output{begin(b, kindCheck)}
-	o.bits(absolute, c.State != nil, c.Act != nil, s.Kind == signals.Early, s.NeedsConfirmation, c.StorageLimits)
+	o := output{b: begin(b, kindCheck)}
+	o.bits(absolute, c.State != nil, c.Act != nil, s.Kind == signals.Early, s.NeedsConfirmation, c.StorageLimits, c.Brief, c.Cut)
 	o.varint(int64(now.at - before.at))
 	o.varint(int64(now.clock - before.clock))
 	o.uvarint(c.Seq - before.seq)
@@ -173,7 +170,10 @@ func (e *Encoder) Check(b []byte, c *Check) (with []byte, ok bool) {
 		o.uvarint(uint64(len(c.State)))
 		o.b = append(o.b, c.State...)
 	}
-	if b, ok = seal(o.b, from); !ok {
+	if o.cut {
+		o.b[from+headSize+1] |= 1 << cutBit
+	}
+	if b, ok = e.seal(o.b, from); !ok {
 		e.haveCheck = false // the next one is absolute
 		return b, false
 	}
@@ -245,7 +245,7 @@ func (o *output) rates(rates *[signals.Count]signals.Rate) {
 // Usage appends the frame of a usage, after those of new pods. If it is too large, it is not
 // appended and ok is false.
 func (e *Encoder) Usage(b []byte, u *Usage) (with []byte, ok bool) {
-	clear(e.frame)
+	e.begin()
 	for i := range u.Pods {
 		b = e.declare(b, u.Pods[i].Pod)
 	}
@@ -262,14 +262,14 @@ func (e *Encoder) Usage(b []byte, u *Usage) (with []byte, ok bool) {
 	}
 	at := e.since(u.At)
 	from := len(b)
-	o := output{begin(b, kindUsage)}
+	o := output{b: begin(b, kindUsage)}
 	o.bits(absolute)
 	o.varint(int64(at - e.usageAt))
 	o.varint(int64(u.Clock))
 	o.differences(u.Node[:], node[:])
-	o.uvarint(uint64(len(u.Pods)))
-	for i := range u.Pods {
-		p := &u.Pods[i]
+	pods := declaredOnly(e, &o, u.Pods, func(p PodUsage) *signals.Pod { return p.Pod })
+	for i := range o.count(len(pods), maxCandidates) {
+		p := &pods[i]
 		n := e.frame[p.Pod].number
 		o.uvarint(n)
 		before := e.usage[n]
@@ -280,14 +280,14 @@ func (e *Encoder) Usage(b []byte, u *Usage) (with []byte, ok bool) {
 		o.differences(p.Values[:], before[:])
 		*before = p.Values
 	}
-	o.uvarint(uint64(len(u.Gone)))
-	for _, g := range u.Gone {
+	gone := declaredOnly(e, &o, u.Gone, func(g Gone) *signals.Pod { return g.Pod })
+	for _, g := range gone[:o.count(len(gone), maxCandidates)] {
 		n := e.frame[g.Pod].number
 		o.uvarint(n)
 		o.byte(byte(g.End))
 		delete(e.usage, n)
 	}
-	if b, ok = seal(o.b, from); !ok {
+	if b, ok = e.seal(o.b, from); !ok {
 		e.haveUsage = false // the next one is absolute
 		return b, false
 	}
@@ -315,9 +315,9 @@ func (o *output) differences(now, before []int64) {
 // and ok is false.
 func (e *Encoder) Decision(b []byte, d *Decision) (with []byte, ok bool) {
 	from := len(b)
-	o := output{begin(b, kindDecision)}
+	o := output{b: begin(b, kindDecision)}
 	o.varint(int64(e.since(d.At)))
 	o.varint(int64(d.Clock))
 	o.b = append(o.b, d.Line...)
-	return seal(o.b, from)
+	return e.seal(o.b, from)
 }

@@ -50,9 +50,15 @@ type excerpt struct {
 
 	header  *Entry
 	pods    [][]byte
-	pending []*Entry // since the last state, while nothing is written
-	passed  bool     // a check of the segment is left out
+	pending []part // since the last state, while nothing is written
+	passed  bool   // a check of the segment is left out
 	begun   bool
+}
+
+// part is the encoded form of an entry. Decoded ones would take many times as much memory.
+type part struct {
+	frame   []byte
+	isCheck bool
 }
 
 func (x *excerpt) segment(header *Entry) {
@@ -69,17 +75,18 @@ func (x *excerpt) pod(frame []byte) {
 
 // add adds a frame of the excerpt, or one that may be needed before it.
 func (x *excerpt) add(e *Entry, within bool) {
+	p := part{e.Frame, e.Check != nil}
 	if x.begun {
-		x.put(e)
+		x.put(p)
 		return
 	}
-	if c := e.Check; c != nil && c.State != nil && !within { // the state is that behind the check
+	if p.isCheck && e.Check.State != nil && !within { // the state is that behind the check
 		for _, before := range x.pending {
-			x.passed = x.passed || before.Check != nil
+			x.passed = x.passed || before.isCheck
 		}
 		x.pending = x.pending[:0]
 	}
-	if x.pending = append(x.pending, e); !within {
+	if x.pending = append(x.pending, p); !within {
 		return
 	}
 	x.begun = true
@@ -110,11 +117,11 @@ func (x *excerpt) writeHeader() {
 	x.write(frame)
 }
 
-func (x *excerpt) put(e *Entry) {
-	if e.Check != nil {
+func (x *excerpt) put(p part) {
+	if p.isCheck {
 		x.checks++
 	}
-	x.write(e.Frame)
+	x.write(p.frame)
 }
 
 func (x *excerpt) write(frame []byte) {

@@ -6,9 +6,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
+// Bounds of a description. A ring has fewer segments than maxRuns.
+const (
+	maxRuns       = 4096
+	maxClockSteps = 16 // of a run
+)
+
 // Info describes a recording.
 type Info struct {
 	Runs   []RunInfo
+	More   bool // there are more runs, which are not described
 	Damage Damage
 }
 
@@ -25,8 +32,9 @@ type RunInfo struct {
 	Evicted, DryRun                    int    // pods, by the agent
 	PodsEvicted                        int    // pods that ended as evicted, by the agent, a kubelet or another program
 	OOMKills                           int64  // processes, on the whole machine; Unknown if not counted
+	Brief, Cut                         int    // checks without the pods that they measured, or with a part of them
 	MaxPods                            int
-	ClockSteps                         []ClockStep
+	ClockSteps                         []ClockStep // the first ones
 
 	clock           time.Duration
 	kills, killsEnd int64
@@ -46,6 +54,9 @@ func Describe(data []byte) Info {
 	for e := r.Next(); e != nil; e = r.Next() {
 		if e.Header != nil {
 			if run == nil || !e.Header.SameRun(run.Header) {
+				if info.More = len(info.Runs) == maxRuns; info.More {
+					break
+				}
 				info.Runs = append(info.Runs, RunInfo{Header: e.Header, kills: Unknown, killsEnd: Unknown})
 				run = &info.Runs[len(info.Runs)-1]
 			}
@@ -100,7 +111,13 @@ func (i *RunInfo) addCheck(c *Check) {
 		i.Early++
 	}
 	i.Lost += c.Lost
-	if by := c.Clock - i.clock; by != 0 {
+	if c.Brief {
+		i.Brief++
+	}
+	if c.Cut {
+		i.Cut++
+	}
+	if by := c.Clock - i.clock; by != 0 && len(i.ClockSteps) < maxClockSteps {
 		i.ClockSteps = append(i.ClockSteps, ClockStep{c.At(), by})
 		i.clock = c.Clock
 	}

@@ -63,7 +63,12 @@ type Check struct {
 	Conditions             signals.ConditionSet
 	Reason                 uint8 // of the verdict
 
-	Act *Act // nil if no pod was considered and nothing was collected
+	Act *Act // nil if no pod was considered and nothing was collected, and of a brief check
+	// Brief: the check measured the pods and found the same as one before. Neither is in it.
+	Brief bool
+	// Cut: the check has more than fits into a frame, as with thousands of containers. A replay of it
+	// is not exact. The encoder sets it.
+	Cut bool
 	// State is the state of the decisions after the check, in JSON. A check with it is a key frame.
 	State []byte
 }
@@ -78,7 +83,9 @@ type Act struct {
 	// Blocks are the reasons for which a threshold, or the storage limits, had to wait; empty ones
 	// blocked nothing.
 	Blocks []string
-	// ForLimits: the first of Measured was requested for a local-storage limit.
+	// ForGrowth: the first of Measured is the base of later growth, from before the check.
+	// ForLimits: the first one within the check was requested for a local-storage limit.
+	ForGrowth   bool
 	ForLimits   bool
 	Measured    [][]signals.Candidate  // measurements of the pods
 	Seen        []signals.Observations // observations right before an act

@@ -9,7 +9,10 @@ import (
 const maxText = 32 << 10
 
 // output appends values to a frame.
-type output struct{ b []byte }
+type output struct {
+	b   []byte
+	cut bool // a value was larger than its bound
+}
 
 func (o *output) byte(v byte) { o.b = append(o.b, v) }
 
@@ -20,7 +23,7 @@ func (o *output) varint(v int64) { o.b = binary.AppendVarint(o.b, v) }
 // text appends a text, cut at maxText.
 func (o *output) text(s string) {
 	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "")
+		s, o.cut = strings.ToValidUTF8(s[:maxText], ""), true
 	}
 	o.uvarint(uint64(len(s)))
 	o.b = append(o.b, s...)
@@ -39,7 +42,9 @@ func (o *output) bits(facts ...bool) {
 
 // count appends the number of items that follow, at most the limit, and returns it.
 func (o *output) count(n, limit int) int {
-	n = min(n, limit)
+	if n > limit {
+		n, o.cut = limit, true
+	}
 	o.uvarint(uint64(n))
 	return n
 }

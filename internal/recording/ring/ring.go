@@ -45,8 +45,9 @@ type Entry struct {
 // shortest interval. Each takes about 1.5 KB.
 const queueLength = 512
 
-// maxMeasurements bounds the checks that wait for the disk with a measurement of all pods.
-const maxMeasurements = 32
+// maxWaitingParts bounds the measurements that wait for the disk, in pods, containers and volumes: about
+// 6 MB, and one measurement more. A node of 110 pods with two containers each has 32 measurements there.
+const maxWaitingParts = 40_000
 
 // wakeInterval is the minimum time between two wakeups of the writing goroutine by values that are
 // not urgent.
@@ -66,10 +67,9 @@ type Ring struct {
 	slots   [queueLength]Entry
 	// head is the number of values taken from the queue, and tail that of values added to it.
 	head, tail atomic.Uint64
-	// measurements is the number of checks with a measurement that wait in the queue.
-	measurements atomic.Int64
-	wake         chan struct{}
-	stop, done   chan struct{}
+	parts      atomic.Int64 // of the measurements that wait in the queue
+	wake       chan struct{}
+	stop, done chan struct{}
 
 	lost  uint64    // since the last committed check; of the caller
 	woken time.Time // when the writer was last woken; of the caller
@@ -126,9 +126,23 @@ func (r *Ring) Skip() {
 
 // MeasurementsWait reports whether so many measurements of pods wait for the disk that no further one
 // may be added.
-func (r *Ring) MeasurementsWait() bool { return r.measurements.Load() >= maxMeasurements }
+func (r *Ring) MeasurementsWait() bool { return r.parts.Load() >= maxWaitingParts }
 
-func (e *Entry) measured() bool { return e.Check.Act != nil && len(e.Check.Act.Measured) > 0 }
+// parts returns the number of measured pods, containers and volumes.
+func (e *Entry) parts() (n int64) {
+	if e.Check.Act == nil {
+		return 0
+	}
+	for _, measured := range e.Check.Act.Measured {
+		n += int64(len(measured))
+		for i := range measured {
+			if u := measured[i].Usage; u != nil {
+				n += int64(len(u.Containers) + len(u.Volumes))
+			}
+		}
+	}
+	return n
+}
 
 // Commit adds the slot that Next returned. Values that are not urgent may wait for later ones. It
 // neither blocks nor allocates.
@@ -137,9 +151,7 @@ func (r *Ring) Commit(now time.Time, urgent bool) {
 	if e.Decision == nil {
 		e.Check.Lost, r.lost = r.lost, 0
 	}
-	if e.measured() {
-		r.measurements.Add(1)
-	}
+	r.parts.Add(e.parts())
 	r.tail.Add(1)
 	if !urgent && now.Sub(r.woken) < wakeInterval {
 		return
@@ -242,9 +254,7 @@ func (r *Ring) drain() {
 // release frees the oldest slot.
 func (r *Ring) release() {
 	e := &r.slots[r.head.Load()%queueLength]
-	if e.measured() {
-		r.measurements.Add(-1)
-	}
+	r.parts.Add(-e.parts())
 	e.Check.Act, e.State, e.Decision = nil, nil, nil // the rest is overwritten
 	r.head.Add(1)
 }
@@ -308,9 +318,10 @@ func (r *Ring) measure() {
 	}
 }
 
-// report passes the first error of a series to the owner, and nil after it.
+// report passes the first error of a series to the owner, and nil after it. A value that is too large is
+// no fault of the disk.
 func (r *Ring) report(err error) {
-	if errors.Is(err, errPaused) || (err != nil) == r.failing {
+	if errors.Is(err, errPaused) || errors.Is(err, errTooLarge) || (err != nil) == r.failing {
 		return
 	}
 	r.failing = err != nil

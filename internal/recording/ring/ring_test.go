@@ -266,11 +266,17 @@ func TestRing_CloseDoesNotWaitForHangingDisk(t *testing.T) {
 func TestRing_BoundsWaitingMeasurements(t *testing.T) {
 	m := disk(t)
 	inBubble(t, m, func() Options { m.hang = make(chan struct{}); return options() }, func(r *Ring) {
-		n := 0
+		n, usage := 0, &signals.Usage{Containers: make([]signals.ContainerUsage, 3), Volumes: make([]signals.VolumeUsage, 6)}
 		for ; !r.MeasurementsWait(); n++ {
-			offer(r, n, true)
+			measured := make([]signals.Candidate, 500) // of ten parts each
+			for i := range measured {
+				measured[i] = signals.Candidate{Pod: &signals.Pod{UID: fmt.Sprint(i)}, Usage: usage}
+			}
+			e := r.Next()
+			e.Check.Act = &recording.Act{Measured: [][]signals.Candidate{measured}}
+			r.Commit(time.Now(), true)
 		}
-		if n != maxMeasurements {
+		if n != maxWaitingParts/5000 {
 			t.Errorf("%d measurements wait", n)
 		}
 		close(m.hang)

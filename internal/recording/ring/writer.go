@@ -51,6 +51,9 @@ var errTooLarge = errors.New("the value is too large for a frame")
 // add appends what encode appends to the present segment. If that is full, it begins the next one,
 // in which encode appends absolute frames. It returns an error if the frame is not stored.
 func (w *writer) add(now time.Time, encode func(b []byte) ([]byte, bool)) error {
+	if w.encoder.IsFull() {
+		w.end()
+	}
 	for range 2 {
 		b, begins := w.buf[:0], w.current == nil
 		if begins {
@@ -103,10 +106,14 @@ func (w *writer) begin(now time.Time, b []byte) ([]byte, error) {
 	}
 	w.current, w.number, w.size = f, number, 0
 	w.encoder.Reset(number)
-	if b, err = w.encoder.Header(b); err != nil {
+	if b, err = w.encoder.Header(b); err == nil && int64(len(b)) > w.segment/2 {
+		err = fmt.Errorf("begin a segment: its header has %d bytes, at most %d with this --recording-size", len(b), w.segment/2)
+	}
+	if err != nil {
 		w.abandon(now)
 		return b, err
 	}
+	w.encoder.Limit(int(w.segment) - len(b)) // so that each value fits into a segment of its own
 	w.retryAt = time.Time{}
 	return b, nil
 }
