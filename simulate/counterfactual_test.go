@@ -13,7 +13,7 @@ import (
 )
 
 // other returns a configuration with another hard threshold of memory.
-func other(t *testing.T, threshold, more string) *config.Agent {
+func other(t testing.TB, threshold, more string) *config.Agent {
 	t.Helper()
 	c, err := config.ParseFile([]byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: " + threshold + "}\nenforceNodeAllocatable: []\n" + more))
 	if err != nil {

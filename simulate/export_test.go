@@ -21,7 +21,7 @@ import (
 
 // leak is the recording of a leak until a pod is evicted: a check every ten seconds. The agent has
 // measured the pods in the last but one.
-func leak(t *testing.T, pods ...*signals.Pod) []byte {
+func leak(t testing.TB, pods ...*signals.Pod) []byte {
 	t.Helper()
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c, err := config.ParseFile([]byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 300Mi}\nprotectedNamespaces: [kube-system]\nevictionPolicyNamespaces: ['*']\nenforceNodeAllocatable: []\n"))
@@ -52,7 +52,7 @@ func leak(t *testing.T, pods ...*signals.Pod) []byte {
 				continue
 			}
 			working := signals.Bytes(100+300*i*(1-j%2)) * mebi
-			v := recording.PodUsage{Pod: p, Values: [recording.ValueCount]int64{recording.WorkingSet: int64(working), recording.Disk: recording.Unknown}}
+			v := recording.PodUsage{Pod: p, Values: [recording.ValueCount]int64{recording.WorkingSet: int64(working), recording.Anon: int64(working), recording.Disk: recording.Unknown}}
 			u.Pods = append(u.Pods, v)
 			candidates = append(candidates, signals.Candidate{Pod: p, Usage: &signals.Usage{Memory: signals.Of(working), Processes: signals.Of[signals.PIDs](3)}})
 		}

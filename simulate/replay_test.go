@@ -2,8 +2,12 @@ package simulate_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
+	"hash/crc32"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +21,21 @@ var worlds = flag.Int("worlds", 12, "number of random nodes that are recorded an
 // A replay with the recorded configuration decides the same, byte for byte, over restarts of the
 // agent, other layouts of disks, failed kills and withdrawn evictions.
 func TestReplay_DecidesTheSame(t *testing.T) {
-	var checks, acted, evicted, decisions, size int
+	var checks, acted, brief, grew, helped, evicted, decisions, again, size int
 	for seed := range uint64(*worlds) {
 		w, data := recordedWorld(t, seed, 3, 2*time.Minute)
 		replay := simulate.NewReplay(data)
 		err := replay.Run(func(c *simulate.Repeated) error {
-			if c.Check.Act != nil {
+			if a := c.Check.Act; a != nil {
 				acted++
+				if o := c.Outcome; o != nil && (o.Spared != a.Spared || (o.KubeletsPod == nil) != (a.KubeletsPod == nil) || o.KubeletsPod != nil && o.KubeletsPod.UID != a.KubeletsPod.UID) {
+					t.Fatalf("seed %d, at %s: %d pods are spared, recorded are %d", seed, c.At, o.Spared, a.Spared)
+				}
+				grows, helps := growthOf(c.Outcome)
+				grew, helped = grew+grows, helped+helps
+			}
+			if c.Check.Brief {
+				brief++
 			}
 			if !bytes.Equal(c.Recorded, c.Replayed) {
 				t.Fatalf("seed %d, at %s, exact %t:\nrecorded %s\nreplayed %s", seed, c.At, c.Exact, c.Recorded, c.Replayed)
@@ -34,12 +46,109 @@ func TestReplay_DecidesTheSame(t *testing.T) {
 		if err != nil || s.Runs != 3 || s.Checks != s.Same || s.Damage != (recording.Damage{}) {
 			t.Fatalf("seed %d: %v, %+v", seed, err, s)
 		}
-		checks, evicted, decisions, size = checks+s.Checks, evicted+w.evicted, decisions+w.decisions, size+len(data)
+		checks, evicted, size = checks+s.Checks, evicted+w.evicted, size+len(data)
+		lines, repeated := recordedLines(data)
+		if !slices.Equal(lines, w.lines) {
+			t.Fatalf("seed %d: %d lines of the decision log are recorded, %d were written, or they differ", seed, len(lines), len(w.lines))
+		}
+		decisions, again = decisions+len(lines), again+repeated
 	}
-	t.Logf("%d checks, %d of them considered pods, %d evictions, %d decisions, %d bytes", checks, acted, evicted, decisions, size)
-	if acted < 50**worlds || evicted < 2**worlds {
-		t.Errorf("only %d checks considered pods, with %d evictions: the worlds are too quiet", acted, evicted)
+	t.Logf("%d checks, %d of them considered pods, in %d a pod grew, %d evicted one for its growth, %d are brief; %d evictions, %d decisions, %d of them with their consumers; %d bytes",
+		checks, acted, grew, helped, brief, evicted, decisions, again, size)
+	if acted < 50**worlds || evicted < 2**worlds || grew < *worlds || helped == 0 || brief < *worlds || again == 0 {
+		t.Error("the worlds are too quiet")
 	}
+}
+
+// recordedLines returns the recorded lines of the decision log, and how many were written again with
+// their consumers.
+func recordedLines(data []byte) (lines []string, repeated int) {
+	r := recording.NewReader(data)
+	for e := r.Next(); e != nil; e = r.Next() {
+		if e.Decision != nil {
+			lines = append(lines, string(e.Decision.Line))
+			if strings.Contains(lines[len(lines)-1], `"repeated":"measured"`) {
+				repeated++
+			}
+		}
+	}
+	return lines, repeated
+}
+
+// A check that is recorded in part is repeated and not compared, nor are those behind it.
+func TestReplay_ComparesNoChecksBehindPartOfOne(t *testing.T) {
+	replay := simulate.NewReplay(rewritten(t, func(c *recording.Check) { c.Cut = c.Seq == 1 }))
+	if err := replay.Run(func(*simulate.Repeated) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if s := replay.Summary; s.Same != 1 || s.Approximate != 3 || s.Differ != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// rewritten returns the recording of a leak with changed checks.
+func rewritten(t *testing.T, change func(*recording.Check)) (data []byte) {
+	t.Helper()
+	var e *recording.Encoder
+	r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
+	for entry := r.Next(); entry != nil; entry = r.Next() {
+		switch {
+		case entry.Header != nil:
+			e = recording.NewEncoder(*entry.Header)
+			data, _ = e.Header(data)
+		case entry.Check != nil:
+			change(entry.Check)
+			data, _ = e.Check(data, entry.Check)
+		}
+	}
+	return data
+}
+
+// Names in a recording of another origin do not reach a terminal as they are.
+func TestReplay_WritesNoControlCharacters(t *testing.T) {
+	var text bytes.Buffer
+	data := leak(t, podOf("hog\x1b[2J\x07"), podOf("other"))
+	if err := simulate.NewReplay(data).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	c, err := simulate.Compare(data, other(t, "300Mi", ""))
+	if err == nil {
+		err = c.WriteText(&text)
+	}
+	if err != nil || !strings.Contains(text.String(), "EVICT default/hog?[2J? for") || strings.ContainsAny(text.String(), "\x1b\x07") {
+		t.Errorf("%v, %q", err, text.String())
+	}
+}
+
+// FuzzReplay reads recordings of another origin: any payload in a valid frame, behind a valid recording.
+func FuzzReplay(f *testing.F) {
+	valid := leak(f, podOf("hog"), podOf("other"))
+	configuration := other(f, "700Mi", "")
+	r := recording.NewReader(valid)
+	for e := r.Next(); e != nil; e = r.Next() {
+		f.Add(e.Frame[8:])
+	}
+	f.Fuzz(func(_ *testing.T, payload []byte) {
+		if len(payload) == 0 || len(payload) > recording.MaxPayload {
+			return
+		}
+		data := append(bytes.Clone(valid), sealed(payload)...)
+		data = append(data, data...)
+		_ = simulate.NewReplay(data).WriteText(io.Discard)
+		_ = simulate.NewReplay(data).WriteJSON(io.Discard)
+		_, _ = simulate.Compare(data, configuration)
+		_ = simulate.ExportScenario(data, io.Discard)
+		_, _ = recording.Excerpt(data, time.Time{}, time.Time{}, io.Discard)
+		recording.Describe(data)
+	})
+}
+
+// sealed returns the frame of a payload.
+func sealed(payload []byte) []byte {
+	castagnoli, n := crc32.MakeTable(crc32.Castagnoli), len(payload)
+	frame := append([]byte{0xF1, byte(n), byte(n >> 8), byte(n >> 16), 0, 0, 0, 0}, payload...)
+	binary.LittleEndian.PutUint32(frame[4:], crc32.Update(crc32.Checksum(frame[:4], castagnoli), castagnoli, payload))
+	return frame
 }
 
 // A replay that begins in the middle, or behind a gap, waits for a state, and says so.
@@ -110,22 +219,11 @@ func TestReplay_WritesDecisions(t *testing.T) {
 
 // A recording with another decision than its input leads to is reported, with both decisions.
 func TestReplay_ReportsOtherDecisions(t *testing.T) {
-	data := leak(t, podOf("hog"), podOf("other"))
-	var changed []byte
-	e := recording.NewEncoder(recording.Header{})
-	r := recording.NewReader(data)
-	for entry := r.Next(); entry != nil; entry = r.Next() {
-		switch {
-		case entry.Header != nil:
-			e = recording.NewEncoder(*entry.Header)
-			changed, _ = e.Header(changed)
-		case entry.Check != nil:
-			if a := entry.Check.Act; a != nil {
-				a.Evicted.Pod = a.Ranking[1]
-			}
-			changed, _ = e.Check(changed, entry.Check)
+	changed := rewritten(t, func(c *recording.Check) {
+		if c.Act != nil {
+			c.Act.Evicted.Pod = c.Act.Ranking[1]
 		}
-	}
+	})
 	var text, lines bytes.Buffer
 	replay := simulate.NewReplay(changed)
 	if err := replay.WriteText(&text); !errors.Is(err, simulate.ErrDiffers) || replay.Summary.Differ != 1 || replay.Summary.Same != 3 {

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -39,16 +40,17 @@ type world struct {
 	next     int
 	measured []signals.Candidate
 
-	saved     eviction.Saved
-	limited   limiter.Saved
-	decisions int
-	evicted   int
-	recorder  *recorder.Recorder
+	saved    eviction.Saved
+	limited  limiter.Saved
+	lines    []string // of the decision log
+	evicted  int
+	recorder *recorder.Recorder
+	crowd    bool // pods are small, and many grow together
 }
 
 type podLoad struct {
-	memory, rate, disk, filling signals.Amount
-	since                       time.Time
+	memory, cache, rate, disk, dead, filling signals.Amount
+	since                                    time.Time
 }
 
 func (l *podLoad) grown(of, rate signals.Amount) signals.Amount {
@@ -78,6 +80,13 @@ func (w *world) add() {
 	case 2:
 		l.filling = signals.Amount(w.random.IntN(500)) * mebi
 	}
+	if l.cache = signals.Amount(w.random.Int64N(int64(l.memory) + 1)); w.random.IntN(2) == 0 {
+		l.cache = 0
+	}
+	l.dead = signals.Amount(w.random.IntN(3)) << 30
+	if w.crowd {
+		l.memory, l.cache, l.disk, l.dead, l.rate = mebi, 0, 0, 0, signals.Amount(mebi+w.random.IntN(mebi))
+	}
 	w.pods, w.usage[pod.UID] = append(slices.Clone(w.pods), pod), l
 }
 
@@ -94,8 +103,10 @@ func (w *world) change() {
 	defer w.mu.Unlock()
 	switch w.random.IntN(9) {
 	case 0, 1, 2:
-		if len(w.pods) < 12 {
-			w.add()
+		for range 1 + w.random.IntN(2) {
+			if len(w.pods) < 12 || w.crowd && len(w.pods) < 40 {
+				w.add()
+			}
 		}
 	case 3:
 		if n := len(w.pods); n > 0 {
@@ -105,6 +116,9 @@ func (w *world) change() {
 		}
 	case 4:
 		w.outside = signals.Amount(w.random.IntN(1500)) * mebi
+		if w.crowd {
+			w.outside = signals.Amount(memory) - signals.Amount(250+w.random.IntN(900))*mebi
+		}
 	case 5:
 		w.blind = !w.blind && w.random.IntN(3) == 0
 	case 6:
@@ -121,7 +135,7 @@ func (w *world) Observe(into *signals.Observations, kind signals.Kind) {
 	defer w.mu.Unlock()
 	left, free := signals.Amount(memory)-w.outside, signals.Amount(room)-w.garbage
 	for _, l := range w.usage {
-		left, free = left-l.grown(l.memory, l.rate), free-l.grown(l.disk, l.filling)
+		left, free = left-l.grown(l.memory, l.rate), free-l.grown(l.disk, l.filling)-l.dead
 	}
 	into[signals.MemoryAvailable] = signals.Observed(left, memory, time.Now())
 	into[signals.AllocatableMemoryAvailable] = signals.Observed(left-100*mebi, memory-500*mebi, time.Now())
@@ -142,6 +156,8 @@ func (w *world) candidates() (all []signals.Candidate) {
 		l := w.usage[w.pods[i].UID]
 		disk := signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(l.grown(l.disk, l.filling))), Inodes: signals.Of[signals.Inodes](1)}
 		all = append(all, signals.Candidate{Pod: &w.pods[i], Usage: &signals.Usage{Time: time.Now(), Memory: signals.Of(signals.Bytes(l.grown(l.memory, l.rate))), EphemeralStorage: disk.Bytes,
+			MemoryRelief: signals.Of(signals.Bytes(l.grown(l.memory-l.cache, l.rate))), MemoryFiles: signals.Of(signals.Bytes(l.memory / 8)),
+			OtherLayers: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(l.dead))}, KubeletFiles: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](4096)},
 			Containers: []signals.ContainerUsage{{Name: "id-" + w.pods[i].Name, Memory: signals.Of[signals.Bytes](1)}}, Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: disk}}}})
 	}
 	return all
@@ -173,8 +189,23 @@ func (w *world) Refresh(context.Context) {}
 
 func (w *world) Checked(*agent.Outcome, *eviction.Policy) {}
 
+// Consumers implements agent.Consumers.
+func (w *world) Consumers(ctx context.Context, of agent.Shortage) signals.Consumption {
+	select {
+	case <-time.After(2 * time.Second):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return signals.Consumption{Largest: []signals.Consumer{of.Pods, {Name: "daemon", Kind: signals.ConsumerCgroup, Amount: w.outside}}, Unmeasured: []string{"hostPath /: too large"}}
+}
+
 func (w *world) Report(d *agent.Decision) {
-	w.decisions++
+	line, err := json.Marshal(d)
+	if err != nil {
+		w.lines = append(w.lines, err.Error())
+	}
+	w.lines = append(w.lines, string(line))
 	if d.Decision == agent.Evicted {
 		w.evicted++
 	}
@@ -265,7 +296,7 @@ func (w *world) live(t *testing.T, d time.Duration) {
 		Usage: func() *recording.Usage {
 			u := &recording.Usage{At: time.Now()}
 			for _, c := range w.candidates() {
-				p := recording.PodUsage{Pod: c.Pod, Values: [recording.ValueCount]int64{recording.WorkingSet: int64(c.Usage.Memory.Value), recording.Disk: int64(c.Usage.EphemeralStorage.Value), recording.Swap: recording.Unknown}}
+				p := recording.PodUsage{Pod: c.Pod, Values: [recording.ValueCount]int64{recording.WorkingSet: int64(c.Usage.Memory.Value), recording.Anon: int64(c.Usage.MemoryRelief.Value), recording.Disk: int64(c.Usage.EphemeralStorage.Value), recording.Swap: recording.Unknown}}
 				u.Pods = append(u.Pods, p)
 			}
 			return u
@@ -275,7 +306,7 @@ func (w *world) live(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	a := agent.New(agent.Settings{Period: w.config.MonitoringPeriod, MaxFillRate: 4 << 30}, agent.Parts{Machine: machine, Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w,
-		Policy: policies, Limiter: limits, LimiterSaved: func(s limiter.Saved) { w.limited = s }, Recorder: w.recorder})
+		Policy: policies, Limiter: limits, LimiterSaved: func(s limiter.Saved) { w.limited = s }, Consumers: w, Recorder: w.recorder})
 	changes := time.NewTicker(time.Duration(3+w.random.IntN(10)) * time.Second)
 	defer changes.Stop()
 	go func() {
@@ -297,17 +328,27 @@ func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *wor
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
 	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
+	crowd, choice := seed%3 == 2, pick("", "evictionChoice: kubelet\n")
+	if crowd {
+		choice = ""
+	}
 	c, err := config.ParseFile([]byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 300Mi, nodefs.available: 30%}\n" +
 		pick("", "evictionSoft: {memory.available: 800Mi}\nevictionSoftGracePeriod: {memory.available: 30s}\nevictionMaxPodGracePeriod: 20\n") +
 		pick("", "evictionMinimumReclaim: {memory.available: 200Mi}\n") + pick("", "evictionsPerHour: 2\n") + pick("", "maxIneffectiveEvictions: 1\nineffectiveEvictionBackoff: 20s\n", "maxIneffectiveEvictions: 0\n") +
-		pick("", "ownerBackoff: 20s\n") + pick("", "earlyEviction: immediate\n", "earlyEviction: never\n") + pick("", "evictionChoice: kubelet\n") + pick("", "monitoringPeriod: 3s\n") + pick("", "evictionPressureTransitionPeriod: 20s\n")))
+		pick("", "ownerBackoff: 20s\n") + pick("", "earlyEviction: immediate\n", "earlyEviction: never\n") + choice + pick("", "monitoringPeriod: 3s\n") + pick("", "evictionPressureTransitionPeriod: 20s\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = &world{random: r, config: c, dir: t.TempDir(), usage: map[string]*podLoad{}, limits: true}
+	w = &world{random: r, config: c, dir: t.TempDir(), usage: map[string]*podLoad{}, limits: true, crowd: crowd}
 	synctest.Test(t, func(t *testing.T) {
 		for range 4 {
 			w.add()
+		}
+		if w.crowd {
+			w.outside = memory - 350*mebi
+			for range 26 {
+				w.add()
+			}
 		}
 		for range runs {
 			w.live(t, d)
@@ -315,6 +356,20 @@ func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *wor
 		}
 	})
 	return w, allSegments(t, w.dir)
+}
+
+// growthOf counts the repeated checks that found a pod which grew, and those that evicted one which helps
+// for nothing but its growth.
+func growthOf(o *agent.Outcome) (grew, helped int) {
+	if o == nil || o.Growth.Most == nil {
+		return 0, 0
+	}
+	for i := range o.Ranking {
+		if r := &o.Ranking[i]; o.Evicted != nil && r.Pod == o.Evicted.Pod && r.Relief.Amount < o.Need.Least {
+			return 1, 1
+		}
+	}
+	return 1, 0
 }
 
 func allSegments(t *testing.T, dir string) (data []byte) {

@@ -202,6 +202,63 @@ func TestRecord_StoresAct(t *testing.T) {
 	}
 }
 
+// As long as early checks find the same, a few of them are recorded with the pods that they measured: one
+// a second at first, then one in ten.
+func TestRecord_RepeatsFindingsWithoutPods(t *testing.T) {
+	begun, step := time.Now(), 0
+	f := &fixed{pods: []signals.Candidate{candidate("tiny", 1)}}
+	c := &agent.Checker{Machine: eviction.New(policy(t)), Observer: f, Pods: f, Limiter: limiter.New(limiter.Policy{}), GivesWay: true, Trace: &agent.Trace{}}
+	q := &list{}
+	r := New(q, begun)
+	var result agent.PlanResult
+	check := func(kind signals.Kind, changes bool) *recording.Check {
+		step++
+		now := begun.Add(time.Duration(step) * 100 * time.Millisecond)
+		f.node[signals.MemoryAvailable] = signals.Observed(0, 8<<30, now) // exhausted
+		*c.Trace = agent.Trace{Changes: changes}
+		o := c.Begin(&signals.Snapshot{At: now, Kind: kind, Node: f.node})
+		for plan := c.Next(t.Context(), &agent.Constraints{}); plan.Action != agent.Wait; plan = c.Next(t.Context(), &agent.Constraints{}) {
+			c.Apply(plan, result)
+		}
+		r.Record(o, c)
+		return &q.entries[len(q.entries)-1].Check
+	}
+	full := 0
+	for range 900 { // 30 s with one a second, 60 s with one in ten
+		if got := check(signals.Early, false); got.Brief == (got.Act != nil) {
+			t.Fatalf("brief %t, act %+v", got.Brief, got.Act)
+		} else if !got.Brief {
+			full++
+		}
+	}
+	if full < 33 || full > 38 || len(q.entries) != 900 || q.urgent != full {
+		t.Errorf("%d of %d checks have their pods, %d urgent", full, len(q.entries), q.urgent)
+	}
+	if got := check(signals.Early, false); !got.Brief {
+		t.Fatal("the same again is not brief")
+	}
+	if got := check(signals.Early, true); got.Brief || !c.Trace.Changes {
+		t.Error("a check that changes what later ones decide by is brief")
+	}
+	if got := check(signals.Periodic, false); got.Brief || len(got.Act.Measured) != 1 {
+		t.Error("a periodic check is brief")
+	}
+	f.pods = append(f.pods, candidate("hog", 500*mib))
+	result.Err = errors.New("no")
+	if got := check(signals.Early, false); got.Brief || len(got.Act.Failed) != 1 {
+		t.Error("another finding is brief")
+	}
+	if got := check(signals.Early, false); !got.Brief {
+		t.Error("the same failure again is not brief")
+	}
+	result.Err = nil
+	for range 2 {
+		if got := check(signals.Early, false); got.Brief || got.Act.Evicted == nil {
+			t.Error("an eviction is brief")
+		}
+	}
+}
+
 func TestRecord_CountsWhatFindsNoRoom(t *testing.T) {
 	now := time.Now()
 	o := &agent.Outcome{Snapshot: &signals.Snapshot{At: now}, Collecting: true, Collected: []signals.Garbage{signals.UnusedImages}}

@@ -15,13 +15,17 @@ const (
 	maxParts      = 1 << 10 // containers or volumes of a pod
 )
 
-// declareAct appends the frames of the pods of an act. Those that were chosen come first: there is room
-// for them.
+// declareAct appends the frames of the pods of an act.
 func (e *Encoder) declareAct(b []byte, a *Act) []byte {
+	e.room += chosenRoom
 	if a.Evicted != nil {
 		b = e.declare(b, a.Evicted.Pod)
 	}
 	b = e.declare(b, a.KubeletsPod)
+	for _, f := range a.Failed[:min(len(a.Failed), 1)] {
+		b = e.declare(b, f.Pod)
+	}
+	e.room -= chosenRoom
 	for _, f := range a.Failed {
 		b = e.declare(b, f.Pod)
 	}

@@ -17,8 +17,9 @@ type Encoder struct {
 	next   uint64                    // number of the next pod
 
 	limit    int // of a value with its new pods, in bytes
-	room     int // for new pods of the present value, in bytes
-	podBytes int // of the pods of the segment
+	podLimit int // of the pods of a segment, in bytes
+	podBytes int // of the pods of the present segment
+	room     int // for new pods of the present value
 
 	check     base
 	reason    string // the last one of a block since the last key frame
@@ -67,11 +68,11 @@ func (e *Encoder) Reset(segment uint64) {
 }
 
 // Limit sets the maximum size of a value with its new pods: that of a segment without its header.
-func (e *Encoder) Limit(bytes int) { e.limit = bytes }
+func (e *Encoder) Limit(bytes int) { e.limit, e.podLimit = bytes, min(bytes/2, maxPodBytes*3/4) }
 
-// IsFull reports whether the next value needs a new segment, since this one has too many pods for a
-// reader.
-func (e *Encoder) IsFull() bool { return e.podBytes > maxPodBytes/2 || e.next > maxPods/2 }
+// IsFull reports whether the segment has little room left for new pods. Those that do not fit are left
+// out of its values.
+func (e *Encoder) IsFull() bool { return e.podBytes > e.podLimit*3/4 }
 
 // SetCapacity sets the capacity and allocatable resources of later segments.
 func (e *Encoder) SetCapacity(capacity, allocatable map[string]string) {
@@ -103,13 +104,13 @@ func (e *Encoder) since(t time.Time) time.Duration { return t.Sub(e.header.Start
 // begin begins a value.
 func (e *Encoder) begin() {
 	clear(e.frame)
-	e.room = min(e.limit/2, maxNewPods)
+	e.room = e.podLimit - e.podBytes
 }
 
 // seal completes the frame that begins at from. If it may not fit into a segment, it is removed and ok
 // is false.
 func (e *Encoder) seal(b []byte, from int) (sealed []byte, ok bool) {
-	if len(b)-from > e.limit/2 {
+	if len(b)-from > e.limit/2-chosenRoom {
 		return b[:from], false
 	}
 	return seal(b, from)

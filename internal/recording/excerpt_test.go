@@ -121,6 +121,29 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
+// A file that was made to have many runs and steps of the clock is described in bounded memory.
+func TestDescribe_IsBounded(t *testing.T) {
+	var data []byte
+	for i := range maxRuns + 5 {
+		h := header()
+		h.SinceBoot = time.Duration(i)
+		data = append(data, encoded(t, h)...)
+	}
+	if info := Describe(data); len(info.Runs) != maxRuns || !info.More {
+		t.Errorf("%d runs, more: %t", len(info.Runs), info.More)
+	}
+	var steps []any
+	for i := range 100 {
+		c := quiet(uint64(i), time.Duration(i)*time.Second, 1)
+		c.Clock, c.Brief, c.Cut = time.Duration(i)*time.Hour, i < 7, i < 3
+		steps = append(steps, c)
+	}
+	info := Describe(encoded(t, header(), steps...))
+	if r := info.Runs[0]; len(r.ClockSteps) != maxClockSteps || r.Brief != 7 || r.Cut != 3 || info.More {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestDescribe_CountsPerRun(t *testing.T) {
 	other := header()
 	other.SinceBoot += time.Minute

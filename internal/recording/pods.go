@@ -7,14 +7,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Bounds of the pods of a recording. Anybody with the right to create pods determines their number and
-// their size: a value with all of its new pods must fit into a segment, and leave memory to a reader.
+// Bounds of the pods of a recording. Each user who may create pods determines their number and size. A
+// value with all of its new pods must fit into a segment, and a reader must have memory for the pods.
 const (
 	maxPods    = 1 << 17  // in a segment
 	maxPodJSON = 64 << 10 // bytes of one pod
-	maxNewPods = 2 << 20  // bytes of the new pods of a value
-	// maxPodBytes bounds the bytes of all pods of a segment. Decoded they take up to forty times as much.
-	maxPodBytes = 16 << 20
+	// maxPodBytes bounds the pods of a segment that a reader decodes: they take up to forty times as much
+	// memory. An encoder stays below. 500 ordinary pods have 1 MB.
+	maxPodBytes = 4 << 20
+	// chosenRoom is the room for the pods that a check has chosen, where others have none any more.
+	chosenRoom = 64 << 10
 	// maxShortJSON bounds a pod without its containers and volumes.
 	maxShortJSON = 4 << 10
 	// podShare is the inverse of the part of the room that is left which one pod may take. So a few large

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func pod(name string) *signals.Pod {
 	grace := int64(30)
 	return &signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Priority: 7, Protection: signals.Critical, Owner: "o", TerminationGracePeriod: &grace,
 		MemoryRequest: signals.Quantity{Value: 1 << 20, Text: "1Mi"}, Containers: []signals.Container{{Name: "app", ID: "abc-" + name}, {Name: "side"}},
-		Volumes: []signals.Volume{{Name: "data", Local: true}}, EndsBy: at(time.Minute), FromAPI: true}
+		Volumes: []signals.Volume{{Name: "data", Local: true}}, HostPaths: []string{"/data"}, EndsBy: at(time.Minute), FromAPI: true}
 }
 
 func quiet(seq uint64, after time.Duration, available signals.Amount) *Check {
@@ -52,9 +53,12 @@ func acting(seq uint64, after time.Duration, a, b *signals.Pod) *Check {
 	seen[signals.MemoryAvailable].Available--
 	seen[signals.MemoryAvailable].Time = at(after + time.Millisecond)
 	usage := &signals.Usage{Time: at(after), Memory: signals.Of[signals.Bytes](1 << 30), Processes: signals.Of[signals.PIDs](3), Tasks: signals.Of[signals.PIDs](9), EphemeralStorage: signals.Of[signals.Bytes](7),
-		Containers: []signals.ContainerUsage{{Name: "abc-" + a.Name, Memory: signals.Of[signals.Bytes](5)}, {Name: "side", Rootfs: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](1), Inodes: signals.Of[signals.Inodes](2), Incomplete: "cut short", Uncountable: true}}, {Name: "other"}},
-		Volumes:    []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](8)}}, {Name: "gone"}}}
-	c.Act = &Act{Withdrawn: []Withdrawal{{"u", "ns", "o", at(after - time.Minute)}}, Blocks: []string{"", "the node shuts down"}, ForLimits: true,
+		Containers:   []signals.ContainerUsage{{Name: "abc-" + a.Name, Memory: signals.Of[signals.Bytes](5)}, {Name: "side", Rootfs: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](1), Inodes: signals.Of[signals.Inodes](2), Incomplete: "cut short", Uncountable: true}}, {Name: "other"}},
+		Volumes:      []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](8)}}, {Name: "gone"}},
+		MemoryRelief: signals.Of[signals.Bytes](1 << 29), MemoryFiles: signals.Of[signals.Bytes](1 << 20),
+		OtherLayers:  signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](11), Inodes: signals.Of[signals.Inodes](12), Incomplete: "a dead container is not reported"},
+		KubeletFiles: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](13)}}
+	c.Act = &Act{Withdrawn: []Withdrawal{{"u", "ns", "o", at(after - time.Minute)}}, Blocks: []string{"", "the node shuts down"}, ForGrowth: true, ForLimits: true,
 		Measured: [][]signals.Candidate{{{Pod: a, Usage: usage}, {Pod: b}}, {{Pod: b, Usage: &signals.Usage{}}}}, Seen: []signals.Observations{seen},
 		Collections: []Collection{{[]signals.Garbage{signals.UnusedImages}, true}, {}}, Attempts: []Attempt{{Err: "timeout", Ends: true}, {DryRun: true}},
 		Deletions: []Deletion{{UID: b.UID, Since: at(after - time.Second), Killed: true}, {UID: "new"}},
@@ -129,7 +133,7 @@ func story() []any {
 	second.Clock = -time.Hour
 	second.Gone = []Gone{{b, EndEvicted}}
 	stepped := quiet(11, 21*time.Second, 1<<30)
-	stepped.Clock = -time.Hour
+	stepped.Clock, stepped.Brief = -time.Hour, true
 	return []any{
 		key(quiet(1, 0, 3<<30)), usage(time.Second, a, b), quiet(2, 10*time.Second, 2<<30), &Decision{At: at(11 * time.Second), Clock: time.Second, Line: json.RawMessage(`{"decision":"evict"}`)},
 		acting(9, 12*time.Second, a, b), usage(13*time.Second, b), key(quiet(10, 20*time.Second, 1<<30)), stepped, second, acting(12, 23*time.Second, &changed, a),
@@ -253,14 +257,122 @@ func TestEncoder_BoundsPods(t *testing.T) {
 		t.Fatalf("read %d values, %+v", len(got), damage)
 	}
 	stored := got[0].(*Check).Act.Measured[0][0]
-	if stored.Pod.UID != a.UID || stored.Pod.Containers != nil || stored.Usage.Containers[0].Name != "container-9" {
+	if stored.Pod.UID != a.UID || stored.Pod.Containers != nil || stored.Usage.Containers[0].Name != "container-9" || !got[0].(*Check).Cut {
 		t.Errorf("stored %+v", stored)
 	}
-	e := NewEncoder(header())
-	from, _ := e.Header(nil)
-	with, ok := e.Usage(from, usage(0, b))
-	if ok && len(with)-len(from) > 3*maxPodJSON {
-		t.Errorf("a name of %d bytes was stored", len(b.Name))
+	got, _, damage = read(encoded(t, header(), usage(time.Second, b, pod("c"))))
+	if u, is := got[0].(*Usage); damage != (Damage{}) || !is || len(u.Pods) != 1 || u.Pods[0].Pod.Name != "c" {
+		t.Errorf("a name of %d bytes: %+v, %+v", len(b.Name), got, damage)
+	}
+	paths := pod("d") // they do not decide
+	for i := range 2000 {
+		paths.HostPaths = append(paths.HostPaths, fmt.Sprintf("/a/directory/with/a/long/name/%d", i))
+	}
+	got, _, _ = read(encoded(t, header(), acting(1, 0, paths, pod("c"))))
+	c, _ = got[0].(*Check)
+	if p := c.Act.Measured[0][0].Pod; c.Cut || p.HostPaths != nil || len(p.Containers) != 2 {
+		t.Errorf("%d paths of hostPaths: cut %t, %+v", len(paths.HostPaths), c.Cut, p)
+	}
+}
+
+// A value with its new pods is within its limit, whatever pods there are. The pod that was evicted is in
+// it, and ordinary pods beside large ones are whole.
+func TestEncoder_BoundsValues(t *testing.T) {
+	var large, many []*signals.Pod
+	for i := range 300 {
+		p := pod(fmt.Sprint("large-", i))
+		for j := range 300 {
+			p.Containers = append(p.Containers, signals.Container{Name: fmt.Sprintf("%063d", j)})
+		}
+		large = append(large, p)
+	}
+	for i := range 20_000 {
+		many = append(many, pod(fmt.Sprint("pod-", i)))
+	}
+	ordinary := many[:50]
+	for about, tc := range map[string]struct {
+		pods  []*signals.Pod
+		least int // pods that are stored
+	}{"large": {append(slices.Clone(large), ordinary...), 350}, "many": {many, 300}} {
+		for _, limit := range []int{1<<20 - 3000, 4<<20 - 3000} {
+			c := acting(1, 0, tc.pods[0], tc.pods[1])
+			var measured []signals.Candidate
+			for _, p := range tc.pods {
+				measured = append(measured, signals.Candidate{Pod: p, Usage: c.Act.Measured[0][0].Usage})
+			}
+			c.Act.Measured, c.Act.Ranking, c.Act.Evicted.Pod = [][]signals.Candidate{measured}, tc.pods, tc.pods[len(tc.pods)-1]
+			e := NewEncoder(header())
+			e.Limit(limit)
+			from, _ := e.Header(nil)
+			data := from
+			for i, value := range []any{c, usage(time.Second, tc.pods...), c} {
+				before, ok := len(data), false
+				switch v := value.(type) {
+				case *Check:
+					data, ok = e.Check(data, v)
+				case *Usage:
+					data, ok = e.Usage(data, v)
+				}
+				if !ok || len(data)-before > limit {
+					t.Errorf("%s, limit %d: value %d has %d bytes, %t", about, limit, i, len(data)-before, ok)
+				}
+			}
+			got, _, damage := read(data)
+			first, is := got[0].(*Check)
+			if len(got) != 3 || damage != (Damage{}) || !is || !first.Cut || first.Act.Evicted == nil || first.Act.Evicted.Pod.UID != c.Act.Evicted.Pod.UID {
+				t.Fatalf("%s, limit %d: read %d values, %+v, %+v", about, limit, len(got), damage, first)
+			}
+			whole := 0
+			for _, m := range first.Act.Measured[0] {
+				if len(m.Pod.Containers) == 2 {
+					whole++
+				}
+			}
+			if n := len(first.Act.Measured[0]); n < tc.least || whole < len(ordinary) {
+				t.Errorf("%s, limit %d: %d pods are stored, %d of them whole", about, limit, n, whole)
+			}
+		}
+	}
+}
+
+// What was decided is stored if the measurements are too large for a frame.
+func TestEncoder_CutsLargeMeasurements(t *testing.T) {
+	a, b := pod("a"), pod("b")
+	c := acting(1, 0, a, b)
+	large := *c.Act.Measured[0][0].Usage
+	for i := range maxParts {
+		large.Containers = append(large.Containers, signals.ContainerUsage{Name: fmt.Sprint("container-", i)})
+	}
+	c.Act.Measured = [][]signals.Candidate{slices.Repeat([]signals.Candidate{{Pod: a, Usage: &large}}, 200)}
+	got, _, damage := read(encoded(t, header(), quiet(0, 0, 1), c, quiet(2, time.Second, 1)))
+	if len(got) != 3 || damage != (Damage{}) {
+		t.Fatalf("read %d values, %+v", len(got), damage)
+	}
+	stored, is := got[1].(*Check)
+	if !is || !stored.Cut || len(stored.Act.Measured)+len(stored.Act.Ranking) != 0 || stored.Act.Evicted.Pod.UID != a.UID || stored.Act.Blocks[1] != c.Act.Blocks[1] {
+		t.Errorf("%+v", got[1])
+	}
+}
+
+// The memory that a reader needs for pods is bounded: JSON takes many times its size when it is decoded.
+func TestReader_BoundsPods(t *testing.T) {
+	one := func(n, size int) []byte {
+		o := output{b: begin(nil, kindPod)}
+		o.uvarint(uint64(n))
+		o.b = append(o.b, `{"Name":"`+strings.Repeat("n", size-20)+`"}`...)
+		frame, _ := seal(o.b, 0)
+		return frame
+	}
+	data := encoded(t, header())
+	if _, _, damage := read(append(bytes.Clone(data), one(1, 2*maxPodJSON)...)); damage.Undecoded != 1 {
+		t.Errorf("a pod of %d bytes was decoded: %+v", 2*maxPodJSON, damage)
+	}
+	count := maxPodBytes/maxPodJSON + 10
+	for n := range count {
+		data = append(data, one(n, maxPodJSON)...)
+	}
+	if _, _, damage := read(data); damage.Undecoded < 5 || damage.Undecoded > 20 {
+		t.Errorf("of %d large pods %d were not decoded", count, damage.Undecoded)
 	}
 }
 

@@ -287,6 +287,63 @@ func TestRing_BoundsWaitingMeasurements(t *testing.T) {
 	})
 }
 
+// Pods with more data than a segment are recorded in part. They end no segment and cost no history.
+func TestRing_LargePodsCostNoHistory(t *testing.T) {
+	m, u := disk(t), &recording.Usage{}
+	for i := range 60 {
+		p := &signals.Pod{UID: fmt.Sprint(i)}
+		for j := range 400 {
+			p.Volumes = append(p.Volumes, signals.Volume{Name: fmt.Sprintf("%063d", j)})
+		}
+		u.Pods = append(u.Pods, recording.PodUsage{Pod: p})
+	}
+	r := inBubble(t, m, func() Options {
+		o := options()
+		o.Usage = func() *recording.Usage {
+			u.At = time.Now()
+			return u
+		}
+		return o
+	}, func(r *Ring) {
+		for n := range 30 {
+			offer(r, n, false)
+			<-time.After(10 * time.Second)
+		}
+	})
+	checks, damage := m.read()
+	if len(m.segments) != 1 || len(checks) != 30 || r.Dropped() != 0 || damage != (recording.Damage{}) {
+		t.Errorf("%d segments, %d checks, %d dropped, %+v", len(m.segments), len(checks), r.Dropped(), damage)
+	}
+}
+
+// Pods that are created all the time end a segment after a while, so that new ones have room.
+func TestRing_ManyPodsEndSegmentsSeldom(t *testing.T) {
+	m := disk(t)
+	m.limit, m.free = DefaultSize, 1<<30
+	next := 0
+	inBubble(t, m, func() Options {
+		o := options()
+		o.Size = DefaultSize
+		o.Usage = func() *recording.Usage {
+			u := &recording.Usage{At: time.Now()}
+			for range 500 {
+				next++
+				u.Pods = append(u.Pods, recording.PodUsage{Pod: &signals.Pod{UID: fmt.Sprint(next), Name: fmt.Sprintf("%0200d", next)}})
+			}
+			return u
+		}
+		return o
+	}, func(r *Ring) {
+		for n := range 180 { // half an hour
+			offer(r, n, false)
+			<-time.After(10 * time.Second)
+		}
+	})
+	if n := len(m.segments); n < 3 || n > 4 || m.removed > 0 {
+		t.Errorf("%d segments in half an hour, %d removed", n, m.removed)
+	}
+}
+
 // A full disk costs no history: recording continues in the reserved space, pauses, and continues
 // when there is room.
 func TestRing_FullDisk(t *testing.T) {

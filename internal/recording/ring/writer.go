@@ -20,6 +20,10 @@ const (
 	alignment   = 64 << 10
 )
 
+// minSegmentTime is the minimum time of a segment that ends before it is full, since it has many pods.
+// Pods that are created all the time must not displace the history.
+const minSegmentTime = 10 * time.Minute
+
 // retryPause is the time between attempts to begin a segment after a failed write.
 const retryPause = 10 * time.Second
 
@@ -32,6 +36,7 @@ type writer struct {
 
 	current file // nil: none
 	number  uint64
+	begun   time.Time // of the present segment
 	size    int64
 	buf     []byte
 	retryAt time.Time
@@ -51,7 +56,7 @@ var errTooLarge = errors.New("the value is too large for a frame")
 // add appends what encode appends to the present segment. If that is full, it begins the next one,
 // in which encode appends absolute frames. It returns an error if the frame is not stored.
 func (w *writer) add(now time.Time, encode func(b []byte) ([]byte, bool)) error {
-	if w.encoder.IsFull() {
+	if w.encoder.IsFull() && now.Sub(w.begun) >= minSegmentTime {
 		w.end()
 	}
 	for range 2 {
@@ -104,7 +109,7 @@ func (w *writer) begin(now time.Time, b []byte) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	w.current, w.number, w.size = f, number, 0
+	w.current, w.number, w.begun, w.size = f, number, now, 0
 	w.encoder.Reset(number)
 	if b, err = w.encoder.Header(b); err == nil && int64(len(b)) > w.segment/2 {
 		err = fmt.Errorf("begin a segment: its header has %d bytes, at most %d with this --recording-size", len(b), w.segment/2)
