@@ -145,10 +145,10 @@ func TestTrace_CopiesMeasurements(t *testing.T) {
 	usage := &signals.Usage{Memory: signals.Of[signals.Bytes](1), Containers: []signals.ContainerUsage{{Name: "c"}}}
 	port := &reusing{candidates: []signals.Candidate{{Pod: &signals.Pod{UID: "a"}, Usage: usage}, {Pod: &signals.Pod{UID: "b"}}}}
 	c := &Checker{Pods: port, Trace: &Trace{}}
-	c.measure(t.Context())
+	c.Trace.noteBase(port.Measure(t.Context()))
 	c.measure(t.Context())
 	got := c.Trace.Measured
-	if len(got) != 2 || got[0][0].Usage.Memory.Value != 1 || got[1][0].Usage.Memory.Value != 2 || got[0][0].Usage.Containers[0].Name != "c" || got[0][1].Usage != nil {
+	if len(got) != 2 || !c.Trace.ForGrowth || got[0][0].Usage.Memory.Value != 1 || got[1][0].Usage.Memory.Value != 2 || got[0][0].Usage.Containers[0].Name != "c" || got[0][1].Usage != nil {
 		t.Errorf("measured %+v", got)
 	}
 }
@@ -207,6 +207,35 @@ func TestRepeat_FollowsTrace(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", about, got, tc.want)
+		}
+	}
+}
+
+// The pods are measured before an early check, to confirm imminent exhaustion. A repetition compares with
+// that measurement too: a small pod helps for its growth since.
+func TestRepeat_ComparesWithMeasurementBeforeCheck(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	early := func(after time.Duration, left signals.Amount) *signals.Snapshot {
+		s := &signals.Snapshot{At: now.Add(after), Kind: signals.Early}
+		s.Node[signals.MemoryAvailable] = signals.Observed(left, 1<<40, s.At)
+		s.Rates[signals.MemoryAvailable] = signals.Rate{By: 50 * mib, Over: 100 * time.Millisecond}
+		return s
+	}
+	measured := func(memory signals.Bytes) [][]signals.Candidate {
+		return [][]signals.Candidate{{{Pod: &signals.Pod{UID: "small"}, Usage: &signals.Usage{Memory: signals.Of(memory)}}}}
+	}
+	policy := newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: quantity(1000 * mib)}}})
+	for _, forGrowth := range []bool{false, true} {
+		c := NewRepeater(policy, limiter.Policy{})
+		first := early(0, 100*mib)
+		first.NeedsConfirmation = true
+		if o := c.Repeat(first, &Trace{ForGrowth: forGrowth, Measured: measured(mib)}); o.Verdict.Target != nil || c.State(sameTime).Exact == forGrowth {
+			t.Fatalf("%t: %+v, exact %t", forGrowth, o.Verdict, c.State(sameTime).Exact)
+		}
+		second := early(100*time.Millisecond, 70*mib)
+		o := c.Repeat(second, &Trace{Measured: measured(31 * mib), Seen: []signals.Observations{second.Node}})
+		if (o.Evicted != nil) != forGrowth || forGrowth && (o.Growth.By != 30*mib || o.Growth.Over != 100*time.Millisecond) {
+			t.Errorf("%t: evicted %v, grew %+v, %s", forGrowth, o.Evicted, o.Growth, o.SpareReason())
 		}
 	}
 }
