@@ -124,7 +124,7 @@ var table = [...]definition{
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,
-		"Checks, usages and decisions that were not recorded, because the disk was full or too slow. No series without a recording."},
+		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series without a recording."},
 	recordingBytes: {"plimsoll_recording_bytes", gauge, nil, nil,
 		"Size of the recording on disk, reserved space included. No series without a recording."},
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
