@@ -15,9 +15,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
-// Comparison is what happened in a recording, and what would have happened with another
+// Counterfactual is what happened in a recording, and what would have happened with another
 // configuration, between two bounds.
-type Comparison struct {
+type Counterfactual struct {
 	Checks   int
 	From, To time.Time // by the time of day
 	Recorded Course
@@ -48,10 +48,10 @@ type CourseEviction struct {
 	Early bool
 }
 
-// Compare runs the checks of a recording with another configuration. It returns [ErrNoRecording], or
+// CompareRecording runs the checks of a recording with another configuration. It returns [ErrNoRecording], or
 // an error of that configuration.
-func Compare(data []byte, other *config.Agent) (*Comparison, error) {
-	x := &comparer{pods: map[string]*track{}, result: &Comparison{OOMKills: recording.Unknown}}
+func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error) {
+	x := &comparer{pods: map[string]*track{}, result: &Counterfactual{OOMKills: recording.Unknown}}
 	x.kept = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Kept}
 	x.grown = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Grown, grows: true}
 	r := recording.NewReader(data)
@@ -89,7 +89,7 @@ func Compare(data []byte, other *config.Agent) (*Comparison, error) {
 type comparer struct {
 	pods        map[string]*track // by UID
 	kept, grown *variant
-	result      *Comparison
+	result      *Counterfactual
 }
 
 // forgetActive forgets the pods that have not ended: some may have ended between two runs of the agent.

@@ -45,7 +45,7 @@ func TestCompare_BetweenBounds(t *testing.T) {
 		"not at all, within bound": {"250Mi", "", "12:00:31 default/hog", 290, 214},
 		"never":                    {"100Mi", "", "", 290, 214},
 	} {
-		c, err := simulate.Compare(data, other(t, tc.threshold, ""))
+		c, err := simulate.CompareRecording(data, other(t, tc.threshold, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestCompare_WithRecordedConfiguration(t *testing.T) {
 	recorded, again := 0, 0
 	for seed := range uint64(6) {
 		w, data := recordedWorld(t, seed, 2, 70*time.Second)
-		c, err := simulate.Compare(data, w.config)
+		c, err := simulate.CompareRecording(data, w.config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +84,8 @@ func TestCompare_WithRecordedConfiguration(t *testing.T) {
 	}
 }
 
-func TestComparison_StatesWhatIsAssumed(t *testing.T) {
-	c, err := simulate.Compare(leak(t, podOf("hog"), podOf("other")), other(t, "250Mi", ""))
+func TestCounterfactual_StatesWhatIsAssumed(t *testing.T) {
+	c, err := simulate.CompareRecording(leak(t, podOf("hog"), podOf("other")), other(t, "250Mi", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestComparison_StatesWhatIsAssumed(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	if _, err := simulate.Compare(nil, other(t, "1Mi", "")); !errors.Is(err, simulate.ErrNoRecording) {
+	if _, err := simulate.CompareRecording(nil, other(t, "1Mi", "")); !errors.Is(err, simulate.ErrNoRecording) {
 		t.Errorf("no recording: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ Assumed:
 
 // WriteText writes the comparison as a table, with the evictions and what is assumed. It returns the
 // first error of w.
-func (c *Comparison) WriteText(w io.Writer) error {
+func (c *Counterfactual) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "checks: %d, from %s to %s\n\n", c.Checks, c.From.UTC().Format(time.RFC3339), c.To.UTC().Format(time.RFC3339))
 	courses := []*Course{&c.Recorded, &c.Kept, &c.Grown}

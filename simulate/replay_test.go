@@ -111,7 +111,7 @@ func TestReplay_WritesNoControlCharacters(t *testing.T) {
 	if err := simulate.NewReplay(data).WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	c, err := simulate.Compare(data, other(t, "300Mi", ""))
+	c, err := simulate.CompareRecording(data, other(t, "300Mi", ""))
 	if err == nil {
 		err = c.WriteText(&text)
 	}
@@ -136,7 +136,7 @@ func FuzzReplay(f *testing.F) {
 		data = append(data, data...)
 		_ = simulate.NewReplay(data).WriteText(io.Discard)
 		_ = simulate.NewReplay(data).WriteJSON(io.Discard)
-		_, _ = simulate.Compare(data, configuration)
+		_, _ = simulate.CompareRecording(data, configuration)
 		_ = simulate.ExportScenario(data, io.Discard)
 		_, _ = recording.Excerpt(data, time.Time{}, time.Time{}, io.Discard)
 		recording.Describe(data)

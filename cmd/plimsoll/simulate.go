@@ -154,7 +154,7 @@ func compareRecording(cmd *cobra.Command, name, file, output string) error {
 	if err != nil {
 		return err
 	}
-	comparison, err := simulate.Compare(data, other)
+	comparison, err := simulate.CompareRecording(data, other)
 	if errors.Is(err, simulate.ErrNoRecording) {
 		return invalidError{fmt.Errorf("compare %s: %w", name, err)}
 	}

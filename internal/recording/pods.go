@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Bounds of the pods of a recording. Each user who may create pods determines their number and size. A
-// value with all of its new pods must fit into a segment, and a reader must have memory for the pods.
+// Bounds of the pods of a recording. Users determine their number and size. A value with all of its new
+// pods must fit into a segment, and a reader must have memory for the pods.
 const (
 	maxPods    = 1 << 17  // in a segment
 	maxPodJSON = 64 << 10 // bytes of one pod
