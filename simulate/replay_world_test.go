@@ -90,6 +90,13 @@ func (w *world) add() {
 	w.pods, w.usage[pod.UID] = append(slices.Clone(w.pods), pod), l
 }
 
+// draw returns a random number below n. The world changes beside the loop.
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
 func (w *world) remove(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +172,7 @@ func (w *world) candidates() (all []signals.Candidate) {
 
 // Measure uses its memory again, as the port of an agent does.
 func (w *world) Measure(context.Context) []signals.Candidate {
-	<-time.After(time.Duration(w.random.IntN(3)) * time.Millisecond)
+	<-time.After(time.Duration(w.draw(3)) * time.Millisecond)
 	w.measured = append(w.measured[:0], w.candidates()...)
 	return w.measured
 }
@@ -215,7 +222,7 @@ func (w *world) Report(d *agent.Decision) {
 func (w *world) Save(s eviction.Saved) { w.saved = s }
 
 func (w *world) Victim(e *eviction.Eviction) (agent.Victim, error) {
-	if w.random.IntN(10) == 0 {
+	if w.draw(10) == 0 {
 		return nil, errors.New("no cgroup")
 	}
 	return victim{w, e.Pod.UID}, nil
@@ -227,7 +234,7 @@ type victim struct {
 }
 
 func (v victim) Immediate(context.Context, context.Context, context.Context, time.Duration) (agent.EvictionResult, error) {
-	switch v.w.random.IntN(10) {
+	switch v.w.draw(10) {
 	case 0:
 		return agent.EvictionResult{}, errors.New("not killed")
 	case 1:
