@@ -18,8 +18,7 @@ const (
 	marker   = 0xF1
 	// MaxPayload is the maximum size of a payload.
 	MaxPayload = 1 << 20
-	// MaxFrame is the maximum size of a frame.
-	MaxFrame = headSize + MaxPayload
+	maxFrame   = headSize + MaxPayload
 )
 
 // kind is the kind of a frame.
@@ -88,7 +87,7 @@ type frames struct {
 const searchFactor = 128
 
 func newFrames(data []byte) frames {
-	return frames{data: data, work: searchFactor * (len(data) + MaxFrame)}
+	return frames{data: data, work: searchFactor * (len(data) + maxFrame)}
 }
 
 // next returns the next valid frame and the number of bytes skipped before it. At the end, frame

@@ -13,8 +13,6 @@ type Entry struct {
 	Frame []byte
 	// IsPod: the frame declares a pod for later frames of the segment.
 	IsPod bool
-	// IsKey: later frames do not depend on earlier ones, except for headers and pods.
-	IsKey bool
 }
 
 // Damage is the unreadable part of a recording.
@@ -32,15 +30,6 @@ func (d *Damage) Any() bool { return d.Places > 0 || d.Undecoded > 0 || d.LaterF
 func (d *Damage) String() string {
 	return fmt.Sprintf("%d unreadable bytes in %d places, %d incomplete last frames, %d frames without their base, %d segments of a later format",
 		d.Bytes, d.Places, d.Tail, d.Undecoded, d.LaterFormat)
-}
-
-// Add adds the damage of another part.
-func (d *Damage) Add(o Damage) {
-	d.Bytes += o.Bytes
-	d.Places += o.Places
-	d.Tail += o.Tail
-	d.Undecoded += o.Undecoded
-	d.LaterFormat += o.LaterFormat
 }
 
 // Reader decodes a recording: one segment or several. It reads to the last valid frame, whatever
@@ -113,7 +102,6 @@ func (r *Reader) decode(frame []byte) *Entry {
 	case kindCheck:
 		e.Check = d.decodeCheck(payload)
 		ok = e.Check != nil
-		e.IsKey = ok && bit(payload[0], 0)
 	case kindUsage:
 		e.Usage = d.decodeUsage(payload)
 		ok = e.Usage != nil
