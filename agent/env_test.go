@@ -57,6 +57,7 @@ type env struct {
 	shortages []Shortage                // of each search
 	freeing   signals.Amount            // of pods without processes
 	saved     limiter.Saved
+	limits    limiter.Policy // of the limiter, if there is one
 }
 
 type envPod struct {
@@ -419,10 +420,12 @@ func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Se
 	synctest.Test(t, func(t *testing.T) {
 		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}
 		setup(w, &parts)
+		story := record(&parts, w.limits)
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
 		New(settings, parts).Run(ctx)
 		synctest.Wait()
+		story.repeat(t)
 	})
 	return w
 }

@@ -53,6 +53,7 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
 
@@ -68,6 +69,7 @@ var mayImport = map[string]struct {
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
 	"internal/kmsg":            {nil, "it reads records of the kernel's log, and interprets none"},
+	"internal/recording/ring":  {[]string{"internal/recording"}, "storing frames is independent of their content"},
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
 	"internal/healthz": {nil, "it serves the results of its callers and measures nothing"},
@@ -84,16 +86,17 @@ var mayImport = map[string]struct {
 	"lifecycle/config": {[]string{"internal/options", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones"}, "it compiles the controller's configuration into policies; the agent has its own"},
 	"lifecycle":        {[]string{"internal/kube/api", "internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it passes observations to the core and executes its actions"},
 	"agent":            {[]string{"internal/backoff", "agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it uses ports and none of their implementations"},
+	"agent/recorder":   {[]string{"agent", "eviction", "eviction/limiter", "eviction/signals", "internal/recording", "internal/recording/ring"}, "it selects what of the loop is recorded; the loop does not know how"},
 	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it simulates the API server and the nodes around the core of the controller"},
-	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own check over a file: no kernel, no clock, no ranking of its own"},
+	"simulate":         {[]string{"agent", "agent/config", "internal/recording", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own check over a file: no kernel, no clock, no ranking of its own"},
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "stats"},
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "simulate"},
+	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// Packages outside the product. They may import the product; the product must not import
@@ -153,7 +156,7 @@ var mayUse = []struct {
 }
 
 // shell lists the packages that must not import each other.
-var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/kmsg", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/kmsg", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "internal/recording/ring", "stats", "internal/doctor/probe"}
 
 func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)

@@ -204,7 +204,7 @@ func isCore(dir string) bool {
 // and changes nothing but the state of decisions.
 func isCheck(name string) bool {
 	switch name {
-	case "agent/check.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go", "agent/growth.go":
+	case "agent/check.go", "agent/turns.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go", "agent/growth.go", "agent/trace.go", "agent/repeat.go":
 		return true
 	}
 	return false

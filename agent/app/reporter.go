@@ -35,6 +35,8 @@ type reporter struct {
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 	oomKills   *oomReports
 
+	recorder *flightRecorder // nil: nothing is recorded
+
 	pulse  *healthz.Pulse
 	memory healthz.Finding
 
@@ -182,6 +184,9 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
+	if r.recorder != nil {
+		r.recorder.Decision(d)
+	}
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}

@@ -24,6 +24,9 @@ type Settings struct {
 	OOMLimits []string
 	// LinesDropped returns the number of dropped log lines since the start. Every scrape calls it.
 	LinesDropped func() int64
+	// Recording, if set, returns the number of values that were not recorded since the start, and
+	// the size of the recording. Every scrape calls it.
+	Recording func() (dropped, bytes int64)
 }
 
 // Metrics holds the instruments of the agent. Its methods are safe for concurrent use and do not
@@ -101,6 +104,10 @@ func New(s Settings) *Metrics {
 	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
 	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
 	prepare(m.apiErrors[:], table[apiErrors].counters(r), requestNames[:])
+	if s.Recording != nil {
+		r.MustRegister(table[recordingDropped].counterFunc(func() float64 { dropped, _ := s.Recording(); return float64(dropped) }),
+			table[recordingBytes].gaugeFunc(func() float64 { _, bytes := s.Recording(); return float64(bytes) }))
+	}
 	ofProcess(r, &table[buildInfo], &table[linesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }
@@ -109,7 +116,7 @@ func New(s Settings) *Metrics {
 func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesDropped func() int64) {
 	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
 	r.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesDropped()) }),
+		lost.counterFunc(func() float64 { return float64(linesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

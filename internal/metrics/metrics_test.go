@@ -34,6 +34,7 @@ func open() *metrics.Metrics {
 	return metrics.New(metrics.Settings{
 		Version: "v1", Revision: "abc", Configured: configured,
 		Limits: []string{"emptydirfs.limit"}, OOMLimits: []string{"container", "unknown"}, LinesDropped: func() int64 { return 3 },
+		Recording: func() (dropped, bytes int64) { return 5, 64 << 20 },
 	})
 }
 
@@ -138,6 +139,8 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
 		`plimsoll_api_errors_total{request="write_lease"} 0`,
 		`plimsoll_log_lines_dropped_total 3`,
+		`plimsoll_recording_dropped_total 5`,
+		`plimsoll_recording_bytes 6.7108864e+07`,
 		`plimsoll_wakeups_total{source="timer"} 1`,
 		`plimsoll_wakeups_total{source="crossing"} 1`,
 		`plimsoll_wakeups_total{source="stall"} 1`,

@@ -36,6 +36,8 @@ const (
 	runtimeErrors
 	apiErrors
 	linesDropped
+	recordingDropped
+	recordingBytes
 	buildInfo
 )
 
@@ -124,6 +126,10 @@ var table = [...]definition{
 		"Failed requests to the API server by kind of request. A soft eviction refused by a PodDisruptionBudget is not counted."},
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
+	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,
+		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series without a recording."},
+	recordingBytes: {"plimsoll_recording_bytes", gauge, nil, nil,
+		"Size of the recording on disk, reserved space included. No series without a recording."},
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},
 }
@@ -138,6 +144,14 @@ func (d *definition) labelNames() []string {
 
 func (d *definition) desc() *prometheus.Desc {
 	return prometheus.NewDesc(d.name, d.help, d.labelNames(), nil)
+}
+
+func (d *definition) counterFunc(value func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: d.name, Help: d.help}, value)
+}
+
+func (d *definition) gaugeFunc(value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, value)
 }
 
 func (d *definition) counters(r prometheus.Registerer) *prometheus.CounterVec {
