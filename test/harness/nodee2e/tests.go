@@ -1,0 +1,147 @@
+package main
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// result is what the tests reported about a spec.
+type result struct {
+	Spec    string   `json:"spec"`
+	Mode    string   `json:"mode"`
+	Agent   []string `json:"agent,omitempty"`
+	State   string   `json:"state"` // passed, failed, skipped, timedout, …; "none" without a report
+	Seconds float64  `json:"seconds"`
+	Message string   `json:"message,omitempty"`
+	Where   string   `json:"where,omitempty"`
+	Step    string   `json:"step,omitempty"` // the last one before the failure
+}
+
+// report is the part of Ginkgo's JSON report that is read.
+type report []struct {
+	SpecReports []specReport
+}
+
+type specReport struct {
+	LeafNodeType string
+	State        string
+	RunTime      time.Duration
+	Failure      struct {
+		Message  string
+		Location struct {
+			FileName   string
+			LineNumber int
+		}
+	}
+	SpecEvents []struct {
+		SpecEventType string
+		Message       string
+	}
+}
+
+// runTests runs the tests of one spec. Its error is that of the run, not of the spec: the report has
+// that.
+func runTests(s spec, bin string) error {
+	out, err := os.Create(reports + "/output.txt")
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	// The tests write into their working directory, whose path has a time in it.
+	dir := filepath.Join(work, "20260101T000000")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.Command(suiteDir+"/e2e_node.test",
+		"--ginkgo.focus="+s.focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=6h", "--ginkgo.json-report="+reports+"/report.json",
+		"--report-dir="+reports, "--node-name="+nodeName, "--k8s-bin-dir="+bin, "--prepull-images=false",
+		"--container-runtime-endpoint=unix://"+socket, "--system-spec-file="+work+"/system.yaml", "--server-start-timeout=10m")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = append(os.Environ(), "PATH="+searchPath)
+	err = cmd.Run()
+	if _, there := os.Stat(reports + "/report.json"); there == nil && errors.As(err, new(*exec.ExitError)) {
+		return nil // the spec failed
+	}
+	return err
+}
+
+// readResult reads the result of the spec from the tests' report.
+func readResult(name string) (result, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return result{}, err
+	}
+	var suites report
+	if err := json.Unmarshal(text, &suites); err != nil {
+		return result{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	r := result{State: "none"}
+	for _, suite := range suites {
+		for _, s := range suite.SpecReports {
+			if s.LeafNodeType != "It" && s.State != "failed" || s.LeafNodeType == "It" && s.State == "skipped" && s.Failure.Message == "" {
+				continue // a suite's node that is well, or a spec outside of the focus
+			}
+			r.State, r.Seconds, r.Message = s.State, s.RunTime.Seconds(), s.Failure.Message
+			if s.Failure.Message != "" {
+				r.Where = fmt.Sprintf("%s:%d", filepath.Base(s.Failure.Location.FileName), s.Failure.Location.LineNumber)
+			}
+			for _, e := range s.SpecEvents {
+				if e.SpecEventType == "By" && !strings.HasPrefix(e.Message, "deleting pod") {
+					r.Step = e.Message
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// exportReports writes the reports to the machine's output.
+func exportReports() error {
+	for name, args := range map[string][]string{"journal.txt": {"--no-pager", "--lines=20000"}} {
+		text, _ := exec.Command("journalctl", args...).CombinedOutput() // an error is in the text
+		if err := os.WriteFile(filepath.Join(reports, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	disk, err := os.OpenFile(wire.Output, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(disk)
+	err = filepath.WalkDir(reports, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		return addFile(w, filepath.Base(path), path)
+	})
+	return errors.Join(err, w.Close(), disk.Sync(), disk.Close())
+}
+
+// addFile adds a file to an archive. One that grows meanwhile is cut off.
+func addFile(w *tar.Writer, name, from string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Size: info.Size()}); err != nil {
+		return err
+	}
+	_, err = io.CopyN(w, f, info.Size())
+	return err
+}
