@@ -161,7 +161,7 @@ node-e2e: components build bin/nodee2e/busybox bin/nodee2e/pause ## Kubernetes' 
 bin/nodee2e/busybox:
 	mkdir -p bin/nodee2e/deb
 	cd bin/nodee2e/deb && { apt-get download busybox-static || { apt-get update && apt-get download busybox-static; }; } && dpkg-deb -x busybox-static_*.deb .
-	cp $$(find bin/nodee2e/deb -type f -name busybox) $@
+	cp $$(find bin/nodee2e/deb -type f -path '*/bin/busybox') $@
 	rm -r bin/nodee2e/deb
 
 bin/nodee2e/pause:
