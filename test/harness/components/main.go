@@ -146,7 +146,7 @@ func (c component) buildFlags(p *pins) ([]string, error) {
 		ld += " -X " + c.stamp + "=v" + version
 	}
 	if c.tests {
-		return append([]string{"test", "-c", "-ldflags", ld}, c.flags...), nil
+		return append([]string{"test", "-c", "-vet=off", "-ldflags", ld}, c.flags...), nil
 	}
 	return append([]string{"build", "-ldflags", ld}, c.flags...), nil
 }
@@ -174,12 +174,12 @@ func (c component) build(program string, flags []string) error {
 		pkg += "/" + c.pkg
 	}
 	if c.tests {
-		overlay, remove, err := longerWaits(c.module, pkg)
+		copied, overlay, remove, err := longerWaits(c.module, pkg)
 		if err != nil {
 			return err
 		}
 		defer remove()
-		flags = append(flags, overlay)
+		pkg, flags = copied, append(flags, overlay)
 	}
 	// The tags of this project's own programs, in GOFLAGS, are not those of components.
 	args := slices.Concat([]string{flags[0], "-tags="}, flags[1:], []string{"-o", unfinished, pkg})

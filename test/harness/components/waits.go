@@ -33,49 +33,58 @@ func scale(source []byte, factor int) ([]byte, int) {
 	}), found
 }
 
-// longerWaits returns the flag of the go command that replaces the tests of a package by copies with
-// longer waits, and removes the copies afterwards. Assertions remain unchanged.
-func longerWaits(module, pkg string) (flag string, remove func(), err error) {
+// longerWaits returns the package with the tests of pkg and longer waits, and the flag by which the go
+// command finds it. It exists in an overlay only, below the module's directory: the go command allows
+// none over its cache of modules. Assertions remain unchanged. remove removes the changed files.
+func longerWaits(module, pkg string) (copied, overlay string, remove func(), err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", pkg)
 	list.Dir, list.Stderr = module, os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		return "", nil, fmt.Errorf("%s in %s: %w", strings.Join(list.Args, " "), module, err)
+		return "", "", nil, fmt.Errorf("%s in %s: %w", strings.Join(list.Args, " "), module, err)
 	}
-	tests, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "*_test.go"))
+	sources, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "*.go"))
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
+	}
+	root, err := filepath.Abs(module)
+	if err != nil {
+		return "", "", nil, err
 	}
 	dir, err := os.MkdirTemp("", "waits-")
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
-	overlay, err := writeCopies(dir, tests)
+	name := filepath.Base(pkg)
+	file, err := writeOverlay(dir, filepath.Join(root, name), sources)
 	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
+		return "", "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return "-overlay=" + overlay, func() { _ = os.RemoveAll(dir) }, nil
+	return "./" + name, "-overlay=" + file, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// writeCopies writes the copies, and the file that the go command reads.
-func writeCopies(dir string, tests []string) (string, error) {
-	replace := map[string]string{}
-	for _, name := range tests {
+// writeOverlay writes the file that puts the sources, with longer waits, into the directory place.
+func writeOverlay(dir, place string, sources []string) (string, error) {
+	replace, changed := map[string]string{}, 0
+	for _, name := range sources {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
 		}
+		base := filepath.Base(name)
+		replace[filepath.Join(place, base)] = name
 		scaled, found := scale(source, slower)
 		if found == 0 {
 			continue
 		}
-		replace[name] = filepath.Join(dir, filepath.Base(name))
-		if err := os.WriteFile(replace[name], scaled, 0o644); err != nil {
+		changed++
+		replace[filepath.Join(place, base)] = filepath.Join(dir, base)
+		if err := os.WriteFile(filepath.Join(dir, base), scaled, 0o644); err != nil {
 			return "", err
 		}
-		fmt.Printf("%s: %d waits are %d times as long\n", filepath.Base(name), found, slower)
+		fmt.Printf("%s: %d waits are %d times as long\n", base, found, slower)
 	}
-	if len(replace) == 0 {
+	if changed == 0 {
 		return "", errors.New("no test has a wait of the known form: look at waits.go")
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
