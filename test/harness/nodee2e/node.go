@@ -18,6 +18,8 @@ const (
 	suiteDir   = here + "/nodee2e"
 	work       = "/var/lib/nodee2e"
 	reports    = work + "/reports"
+	binDir     = work + "/bin"
+	tests      = "e2e_node.test"
 	socket     = "/run/containerd/containerd.sock"
 	registryAt = "127.0.0.1:5000"
 	nodeName   = "node"
@@ -80,12 +82,8 @@ func runNode(o *options) error {
 	if err := prepare(); err != nil {
 		return err
 	}
-	bin := components
-	if o.mode == withPlimsoll {
-		var err error
-		if bin, err = installPlimsoll(o.agent); err != nil {
-			return err
-		}
+	if err := installKubelet(o); err != nil {
+		return err
 	}
 	if s.prepulled {
 		if err := tagDigest(); err != nil {
@@ -93,8 +91,20 @@ func runNode(o *options) error {
 		}
 	}
 	fmt.Printf("nodee2e: %s: ready after %.0f s\n", s.name, time.Since(begin).Seconds())
-	err := runTests(s, bin)
+	err := runTests(s)
 	return errors.Join(err, exportReports())
+}
+
+// installKubelet puts the tests, and the kubelet that they start, side by side: there they look for it.
+func installKubelet(o *options) error {
+	err := errors.Join(os.MkdirAll(binDir, 0o755), os.Symlink(suiteDir+"/"+tests, binDir+"/"+tests))
+	if err != nil {
+		return err
+	}
+	if o.mode == withPlimsoll {
+		return installPlimsoll(o.agent)
+	}
+	return os.Symlink(components+"/kubelet", binDir+"/kubelet")
 }
 
 // prepare starts the registry and the container runtime.
@@ -112,7 +122,7 @@ func prepare() error {
 	}
 	if err := command("systemd-run", "--unit=containerd", "--slice=system.slice", "--property=Delegate=yes", "--property=KillMode=process",
 		"--property=OOMScoreAdjust=-999", "--property=TasksMax=infinity", "--property=LimitNOFILE=1048576", "--setenv=PATH="+searchPath,
-		"--property=StandardError=append:"+reports+"/containerd.log",
+		"--property=StandardError=append:"+reports+"/runtime.log",
 		components+"/containerd", "--config", "/etc/containerd/config.toml"); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type specReport struct {
 
 // runTests runs the tests of one spec. Its error is that of the run, not of the spec: the report has
 // that.
-func runTests(s spec, bin string) error {
+func runTests(s spec) error {
 	out, err := os.Create(reports + "/output.txt")
 	if err != nil {
 		return err
@@ -63,9 +63,9 @@ func runTests(s spec, bin string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	cmd := exec.Command(suiteDir+"/e2e_node.test",
+	cmd := exec.Command(binDir+"/"+tests,
 		"--ginkgo.focus="+s.focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=6h", "--ginkgo.json-report="+reports+"/report.json",
-		"--report-dir="+reports, "--node-name="+nodeName, "--k8s-bin-dir="+bin, "--prepull-images=false",
+		"--report-dir="+reports, "--node-name="+nodeName, "--prepull-images=false",
 		"--container-runtime-endpoint=unix://"+socket, "--system-spec-file="+work+"/system.yaml", "--server-start-timeout=10m")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = append(os.Environ(), "PATH="+searchPath)

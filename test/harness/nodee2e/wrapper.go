@@ -27,12 +27,11 @@ const (
 	dropInFile     = "99-plimsoll.conf"
 )
 
-// installPlimsoll installs the agent's unit, and returns the directory with the kubelet that the tests
-// start.
-func installPlimsoll(more []string) (bin string, err error) {
+// installPlimsoll installs the agent's unit, and this program in place of the kubelet.
+func installPlimsoll(more []string) error {
 	unit, err := os.ReadFile("/here/deploy/plimsoll-agent.service")
 	if err != nil {
-		return "", err
+		return err
 	}
 	flags := append([]string{
 		"--config=" + agentDir + "/agent.yaml", "--kubeconfig=" + agentDir + "/kubeconfig", "--hostname-override=" + nodeName,
@@ -41,11 +40,10 @@ func installPlimsoll(more []string) (bin string, err error) {
 	}, more...)
 	override := "[Service]\nExecStartPre=+" + program + " await-kubelet\nExecStart=\nExecStart=" + here + "/plimsoll agent " + strings.Join(flags, " ") +
 		"\nTimeoutStartSec=10min\nStandardOutput=append:" + reports + "/plimsoll.log\nStandardError=append:" + reports + "/plimsoll.log\n"
-	bin = work + "/bin"
-	return bin, errors.Join(
+	return errors.Join(
 		writeFile("/etc/systemd/system/"+agentUnit, string(unit), 0o644),
 		writeFile("/etc/systemd/system/"+agentUnit+".d/suite.conf", override, 0o644),
-		writeFile(bin+"/kubelet", "#!/bin/sh\nexec "+program+" kubelet \"$@\"\n", 0o755),
+		writeFile(binDir+"/kubelet", "#!/bin/sh\nexec "+program+" kubelet \"$@\"\n", 0o755),
 		command("systemctl", "daemon-reload"),
 	)
 }
