@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
@@ -43,12 +42,16 @@ type specReport struct {
 			FileName   string
 			LineNumber int
 		}
+		TimelineLocation timelineLocation
 	}
 	SpecEvents []struct {
-		SpecEventType string
-		Message       string
+		SpecEventType    string
+		Message          string
+		TimelineLocation timelineLocation
 	}
 }
+
+type timelineLocation struct{ Order int }
 
 // runTests runs the tests of one spec. Its error is that of the run, not of the spec: the report has
 // that.
@@ -96,8 +99,8 @@ func readResult(name string) (result, error) {
 			if s.Failure.Message != "" {
 				r.Where = fmt.Sprintf("%s:%d", filepath.Base(s.Failure.Location.FileName), s.Failure.Location.LineNumber)
 			}
-			for _, e := range s.SpecEvents {
-				if e.SpecEventType == "By" && !strings.HasPrefix(e.Message, "deleting pod") {
+			for _, e := range s.SpecEvents { // those after a failure clean up
+				if e.SpecEventType == "By" && s.Failure.Message != "" && e.TimelineLocation.Order < s.Failure.TimelineLocation.Order {
 					r.Step = e.Message
 				}
 			}
