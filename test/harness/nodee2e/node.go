@@ -153,13 +153,14 @@ func command(name string, args ...string) error {
 
 // await repeats a check until it succeeds. Returns its last error after the limit.
 func await(limit time.Duration, check func() error) error {
-	end := time.Now().Add(limit)
+	end, ticks := time.Now().Add(limit), time.NewTicker(200*time.Millisecond)
+	defer ticks.Stop()
 	for {
 		err := check()
 		if err == nil || time.Now().After(end) {
 			return err
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-ticks.C
 	}
 }
 

@@ -2,14 +2,17 @@ package main
 
 import (
 	"archive/tar"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,29 +26,32 @@ var needed = []string{
 // limit bounds the time of one machine.
 const limit = 4 * time.Hour
 
-// runSuite runs each spec in a machine of its own, and adds its result to the results.
+// runSuite runs each spec in a machine of its own, and adds its result to the results. It stops at a
+// machine without a report, and at a signal: neither is a result of a spec.
 func runSuite(o *options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	if err := os.MkdirAll(filepath.Dir(o.results), 0o755); err != nil {
 		return err
 	}
 	var errs []error
 	for _, s := range o.specs {
-		r, err := o.runInMachine(s)
+		r, err := o.runInMachine(ctx, s)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			return errors.Join(append(errs, fmt.Errorf("%s: %w", s.name, err))...)
 		}
 		fmt.Printf("%-70s %-9s %-8s %5.0f s  %s\n", r.Spec, r.Mode, r.State, r.Seconds, r.Where)
 		if err := appendResult(o.results, r); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		if r.State != "passed" {
-			errs = append(errs, fmt.Errorf("%s with %s: %s", s.name, r.Mode, r.State))
+			errs = append(errs, fmt.Errorf("%s with %s: %s: %s", s.name, r.Mode, r.State, r.Message))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (o *options) runInMachine(s spec) (r result, err error) {
+func (o *options) runInMachine(ctx context.Context, s spec) (r result, err error) {
 	label := o.mode
 	for _, f := range o.agent {
 		label += strings.NewReplacer("=", "-", "/", "-").Replace(strings.TrimLeft(f, "-"))
@@ -64,7 +70,9 @@ func (o *options) runInMachine(s spec) (r result, err error) {
 	for _, f := range o.agent {
 		args = append(args, "-agent", f)
 	}
-	cmd := exec.Command("bin/vm", append(args, s.name)...)
+	cmd := exec.CommandContext(ctx, "bin/vm", append(args, s.name)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	err = cmd.Run()
 	err = errors.Join(err, unpack(output, logs), os.Remove(output))
