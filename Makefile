@@ -86,12 +86,13 @@ demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(GO) build -buildvcs=false -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-pictures: build ## write docs/demo.svg from a run of the demo, and the charts of the raw tables (root; RATE=40MiB LIMIT=512MiB)
+pictures: build ## write docs/demo.svg from a run of the demo, the charts of the raw tables, and docs/helps.svg from a simulation (root; RATE=40MiB LIMIT=512MiB)
 	$(GO) build -o bin/demo ./test/demo
 	$(GO) build -o bin/picture ./test/demo/picture
 	bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT) -color always > bin/demo.ansi
 	bin/picture -in bin/demo.ansi -out docs/demo.svg -command 'make demo' -title 'A pod leaks, Plimsoll evicts it'
 	$(GO) -C test/bench/plot run . -tables ../../../docs/internals/measurements.md -out ../../../docs
+	$(GO) run ./test/demo/incident -scenario examples/scenarios/helps-host-path-writer.yaml -out docs/helps.svg
 
 check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
@@ -103,6 +104,7 @@ check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes on
 test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
 	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
 	$(MAKE) -o components -o build test-cluster
+	$(MAKE) -o components -o build test-node-v2
 	$(MAKE) -o components e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
@@ -137,13 +139,17 @@ NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_K
 V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
-test-node-v2: components ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
+test-node-v2: components build ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
 	$(call NODE_V2,20m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
 
-e2e-v2: components ## every scenario on a whole node with systemd and cgroup v2, as kubeadm and kind make it, some as k3s does (root)
-	$(call NODE_V2,60m) -test.v
-	$(call NODE_V2,60m,-env LAYOUT=kind) -test.v
-	$(call NODE_V2,20m,-env LAYOUT=k3s) -test.v -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
+# What every scenario printed is kept in a document.
+TRANSCRIPT    = docs/internals/whole-node-transcript.md
+NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v $(3) | $(GO) tool test2json | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
+e2e-v2: SHELL := bash -o pipefail
+e2e-v2: components build ## every scenario on a whole node with systemd and cgroup v2, as kubeadm and kind make it, some as k3s does (root)
+	$(call NODE_V2_KEPT,60m) -title "Output of the scenarios of a whole node: layout of kubeadm"
+	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind) -add -title "Layout of kind"
+	$(call NODE_V2_KEPT,20m,-env LAYOUT=k3s,-test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$') -add -title "Layout of k3s"
 
 # The eviction specs of Kubernetes' node tests, each in a machine of its own: first the kubelet alone, then
 # Plimsoll beside it. AGENT has further flags of the agent.

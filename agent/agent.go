@@ -53,7 +53,7 @@ type Agent struct {
 	stalls       stallReports
 	armed        bool
 
-	consumers    Consumers
+	consumption  consumption
 	limiterSaved func(limiter.Saved)
 }
 
@@ -94,7 +94,7 @@ type Parts struct {
 	// ranks and reports, and changes nothing.
 	Arming Arming
 	// Limiter, if set, may limit evictions. LimiterSaved receives its state that must survive a
-	// restart. Consumers, if set, lists the holders of memory that evictions do not free.
+	// restart. Consumers, if set, finds the consumers of a resource that evictions do not free.
 	Limiter      *limiter.Limiter
 	LimiterSaved func(limiter.Saved)
 	Consumers    Consumers
@@ -106,7 +106,7 @@ func New(settings Settings, p Parts) *Agent {
 		settings: settings, victims: p.Victims, garbage: garbage{collector: p.Collector},
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, arming: p.Arming,
 		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
-		consumers: p.Consumers, limiterSaved: p.LimiterSaved,
+		consumption: newConsumption(p.Consumers), limiterSaved: p.LimiterSaved,
 	}
 	if a.notifier == nil {
 		a.notifier = timer(a.thread)
@@ -116,7 +116,7 @@ func New(settings Settings, p Parts) *Agent {
 	}
 	a.armed, _ = a.arming.Armed()
 	a.logged.conditions = p.Machine.Conditions()
-	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true}
+	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true, growth: &growth{}}
 	a.killMonitor.observer = p.Observer
 	a.constraints = Constraints{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Kills: a.kills, AwaitsDeleted: true}
 	return a
@@ -159,6 +159,9 @@ func (a *Agent) applyResults() {
 	case ran := <-a.garbageResults():
 		a.applyGarbageResult(ran)
 	default:
+	}
+	for len(a.consumption.results) > 0 {
+		a.applyConsumers(<-a.consumption.results)
 	}
 }
 
@@ -263,6 +266,11 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	}
 	verb := a.verb(o)
 	conditionsChanged := a.report(o, verb)
+	a.awaitConsumers(o, verb)
+	for i := range o.Passed {
+		a.awaitConsumers(&o.Passed[i], a.verb(&o.Passed[i]))
+	}
+	a.measureConsumers(ctx, s.At)
 	a.delayRetry(o, verb)
 	a.save(o, conditionsChanged)
 	a.reportStalls(o)
@@ -279,7 +287,11 @@ func expectEffect(o *Outcome) {
 		o.Inflight.ExpectNoSignal(&o.Verdict)
 		return
 	}
-	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedUsage())
+	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedRelief())
+	// A slow kubelet unmounts late. It does so at all once it has read the status.
+	if r := o.Result; r != nil && r.Status == StatusReported && o.evictedFiles() {
+		o.Inflight.AwaitUnmount(inflight.FreeTimeout)
+	}
 }
 
 // adoptPolicy replaces the policy once new capacities of the node are known. Timers and

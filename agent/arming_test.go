@@ -88,9 +88,10 @@ func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Chan
 }
 
 // verbs returns the reported decisions, without checks and conditions.
+// verbs returns the decisions in order, each once.
 func (w *env) verbs() (all []Verb) {
 	for _, d := range w.reported {
-		if d.Decision != ConditionsChanged && d.Decision != Pending {
+		if d.Decision != ConditionsChanged && d.Decision != Pending && d.Repeated == "" {
 			all = append(all, d.Decision)
 		}
 	}

@@ -34,6 +34,7 @@ type Checker struct {
 	seen       signals.Observations // last observation before a pod is chosen
 	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
 	deleted    deletions
+	growth     *growth // nil in a scenario, which has no measurements in between
 }
 
 // round is the progress of a check.
@@ -80,6 +81,9 @@ func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	o := &c.outcome
 	c.forgetEndedConditions(&o.Verdict)
 	c.deleted.until = time.Time{}
+	if s.Kind == signals.Periodic {
+		c.growth.forget(&o.Verdict)
+	}
 	if o.Verdict.Target == nil && !o.Verdict.CheckStorageLimits { // the usual case: the rest costs nothing
 		c.endWithoutTarget()
 		return o
@@ -293,6 +297,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	target := o.Verdict.Target
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
+	c.noteGrowth(o)
 	if c.evaluateLastEviction(o) {
 		c.endTurn()
 		return Plan{}

@@ -12,13 +12,13 @@ import (
 func (c *Checker) assess(o *Outcome) {
 	t := o.Verdict.Target
 	o.Need = c.Machine.Policy().NeedFor(t, c.observed(o, t.Signal))
-	o.Relief = ranking.Relief(o.Ranking)
+	o.Relief = ranking.TotalRelief(o.Ranking)
 }
 
 // spare reports whether the end of a pod that may be evicted would not help. The first such pod is
 // the kubelet's choice, unless the eviction of a pod before it is limited.
 func (c *Checker) spare(o *Outcome, r *ranking.Ranked) bool {
-	if !o.tooLittle() && !o.tooSmall(r) {
+	if o.grows(r) || !o.tooLittle() && !o.tooSmall(r) {
 		return false
 	}
 	if o.Spared++; o.Spared == 1 && !c.limited {
@@ -30,17 +30,29 @@ func (c *Checker) spare(o *Outcome, r *ranking.Ranked) bool {
 // tooLittle reports whether the pods that may be evicted can not relieve the target together.
 func (o *Outcome) tooLittle() bool { return o.Relief < o.Need.Together }
 
-// tooSmall reports whether a pod may be evicted, and its end alone would free too little to help.
+// tooSmall reports whether a pod may be evicted, and its end alone would free too little to help. A
+// pod that grows helps nevertheless.
 func (o *Outcome) tooSmall(r *ranking.Ranked) bool {
-	return r.Pod.Protection == signals.Unprotected && !r.Key.Frees(o.Need.Least)
+	return r.Pod.Protection == signals.Unprotected && !r.Relief.Covers(o.Need.Least) && !o.grows(r)
 }
 
-// PlaceReason describes why a pod has its place in the ranking, and why it is passed over.
+// PlaceReason describes why a pod has its place in the ranking, what its end frees if that explains
+// more, and why it is passed over.
 func (o *Outcome) PlaceReason(r *ranking.Ranked) string {
-	if o.tooSmall(r) {
-		return r.Key.Reason() + ", too small to help"
+	text, least := r.Key.Reason(), o.Need.Least
+	if differs := (r.Key.Usage >= least) != (r.Relief.Amount >= least); differs && r.Key.Order != ranking.ByPIDs {
+		text += ", frees " + o.amount(r.Relief.Amount) // threads are in the reason already
 	}
-	return r.Key.Reason()
+	if r.Relief.Open != r.Key.Incomplete {
+		text += ", may free any amount (" + r.Relief.Open + ")"
+	}
+	switch {
+	case o.tooSmall(r):
+		text += ", too small to help"
+	case o.grows(r):
+		text += ", grew by " + o.amount(r.Growth)
+	}
+	return text
 }
 
 // NoneHelps reports whether no pod was evicted because the end of none would help.
@@ -97,15 +109,8 @@ func (a *Agent) describeChoice(d *Decision, o *Outcome) {
 	if d.Spared = o.Spared; o.KubeletsPod != nil {
 		d.KubeletWouldEvict = o.KubeletsPod.Key()
 	}
+	d.describeGrowth(o)
 	if d.Decision == NoneHelps {
 		d.Reason += "; " + o.SpareReason()
-		a.listConsumers(d, o)
-	}
-}
-
-// listConsumers lists the consumers of memory if no eviction frees it.
-func (a *Agent) listConsumers(d *Decision, o *Outcome) {
-	if a.consumers != nil && o.Verdict.Target.Signal.OfMemory() {
-		d.MemoryConsumers = a.consumers.Consumers()
 	}
 }

@@ -37,7 +37,8 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 		return true // the older observation is the base
 	}
 	begun := time.Now()
-	a.checker.Pods.Measure(context.Background())
+	candidates := a.checker.Pods.Measure(context.Background())
+	a.checker.growth.noteCandidates(s, imminent, candidates)
 	took := time.Since(begun) // paid once more in another check, and once more to choose a pod
 	if lasts-took < eviction.ReactionTime+confirmTime+2*took {
 		return false

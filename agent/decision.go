@@ -46,9 +46,29 @@ type Decision struct {
 	// the number of pods that were passed over because their end would not help.
 	KubeletWouldEvict string `json:"kubeletWouldEvict,omitempty"`
 	Spared            int    `json:"spared,omitempty"`
-	// MemoryConsumers are the largest consumers of memory if evictions do not free it.
-	MemoryConsumers []signals.Consumer `json:"memoryConsumers,omitempty"`
+	// GrewMost is the pod that grew most since an earlier measurement under this pressure, protected
+	// pods included, GrewBy its growth, and GrewOver the time since.
+	GrewMost string   `json:"grewMost,omitempty"`
+	GrewBy   int64    `json:"grewBy,omitempty"`
+	GrewOver *float64 `json:"grewOverMillis,omitempty"`
+	// Repeated is why an earlier decision is written again.
+	Repeated Repeat `json:"repeated,omitempty"`
+	// Consumers are the largest consumers of the resource if evictions free too little of it, and
+	// Unmeasured is what was not measured of them.
+	Consumers  []signals.Consumer `json:"consumers,omitempty"`
+	Unmeasured []string           `json:"unmeasured,omitempty"`
 }
+
+// Repeat is why a decision is written again.
+type Repeat string
+
+// The values of the key repeated.
+const (
+	RepeatMeasured Repeat = "measured" // its consumers are known now
+	RepeatChanged  Repeat = "changed"  // its consumers have changed
+	RepeatImminent Repeat = "imminent" // exhaustion is imminent now
+	RepeatUsedUp   Repeat = "used-up"  // nothing is available now
+)
 
 // Verb is the kind of a decision.
 type Verb string
@@ -96,7 +116,7 @@ func (a *Agent) report(o *Outcome, verb Verb) (conditionsChanged bool) {
 	a.logged.conditions, a.logged.unknown = o.Verdict.Conditions, o.Verdict.Unknown
 	switch {
 	case a.isReported(verb, o):
-		a.reporter.Report(a.decision(o, verb))
+		a.reportOutcome(o, verb)
 	case conditionsChanged:
 		a.reporter.Report(a.decision(o, ConditionsChanged))
 	case unknownChanged:
@@ -104,6 +124,16 @@ func (a *Agent) report(o *Outcome, verb Verb) (conditionsChanged bool) {
 	}
 	a.reportPassed(o)
 	return conditionsChanged
+}
+
+// reportOutcome reports the outcome of a check.
+func (a *Agent) reportOutcome(o *Outcome, verb Verb) {
+	d := a.decision(o, verb)
+	if verb == NoneHelps {
+		d.Repeated = a.logged.repeat
+	}
+	a.attachConsumers(d, o)
+	a.reporter.Report(d)
 }
 
 // save stores the state that must survive a restart, if the check may have changed it.

@@ -65,7 +65,7 @@ func (c *Checker) awaitDeleted(o *Outcome, killed tries) (first *signals.Candida
 	end := now.Add(maxDeletionWait)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
-		if r.Pod.EndsBy.IsZero() || r.Key.Relief() <= 0 || killed[r.Pod.UID].n > 0 {
+		if r.Pod.EndsBy.IsZero() || r.Relief.Amount <= 0 || killed[r.Pod.UID].n > 0 {
 			continue
 		}
 		until := c.deleted.countsUntil(r.Pod, c.Machine.MetSince(&o.Verdict))
@@ -73,15 +73,15 @@ func (c *Checker) awaitDeleted(o *Outcome, killed tries) (first *signals.Candida
 		if overdue && (protected || !target.Hard()) {
 			continue // no longer counted, and not to be ended
 		}
-		expected = expected.Plus(r.Key.Relief())
+		expected = expected.Plus(r.Relief.Amount)
 		if !overdue {
-			counted = counted.Plus(r.Key.Relief())
+			counted = counted.Plus(r.Relief.Amount)
 			if until.Before(end) {
 				end = until
 			}
 		}
-		if !protected && r.Key.Relief() > largest {
-			first, largest = &r.Candidate, r.Key.Relief()
+		if !protected && r.Relief.Amount > largest {
+			first, largest = &r.Candidate, r.Relief.Amount
 		}
 	}
 	late := counted <= 0 || counted < missing

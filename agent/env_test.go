@@ -43,21 +43,26 @@ type env struct {
 	escalatedEnd time.Duration         // duration of an escalated end
 	finished     int                   // number of calls of Finish
 
-	disk      signals.Amount // available on nodefs before pods; 0: not observed
-	garbage   signals.Amount // freed by garbage collection
-	collects  time.Duration  // duration of garbage collection
-	collected int
-	enough    []bool         // whether each collection freed what its thresholds need
-	inodes    signals.Amount // available on nodefs before pods; 0: not observed
+	disk       signals.Amount // available on nodefs before pods; 0: not observed
+	diskSilent bool           // it does not answer
+	garbage    signals.Amount // freed by garbage collection
+	collects   time.Duration  // duration of garbage collection
+	collected  int
+	enough     []bool         // whether each collection freed what its thresholds need
+	inodes     signals.Amount // available on nodefs before pods; 0: not observed
 
-	outside func() signals.Amount // memory outside of pods
-	freeing signals.Amount        // of pods without processes
-	saved   limiter.Saved
+	outside   func() signals.Amount     // memory outside of pods
+	consumers func() []signals.Consumer // of the exhausted resource
+	searches  time.Duration             // duration of a search for consumers
+	shortages []Shortage                // of each search
+	freeing   signals.Amount            // of pods without processes
+	saved     limiter.Saved
 }
 
 type envPod struct {
 	signals.Pod
 	memory           signals.Amount
+	cache            signals.Amount // the part of it that is page cache
 	rate             signals.Amount // per second, from since to until
 	since            time.Time
 	until            time.Time // zero: unlimited
@@ -69,11 +74,13 @@ type envPod struct {
 	asked            func(context.Context, Changes) (EvictionResult, error) // its own graceful termination
 	selfExit         time.Duration                                          // it ends by itself during the report, and its memory is freed after this delay
 	disk             signals.Amount
+	dead             signals.Amount // layers of dead containers
 	inodes           signals.Amount
 	processes        signals.PIDs
 	tasks            signals.PIDs   // threads included; 0: not measured
 	files            signals.Amount // tmpfs: the part of its memory that is freed later
 	mounted          time.Duration  // that delay
+	status           Status         // of its kill
 	withoutProcesses Status         // it runs no process, and its memory is freed after this status
 	removed          time.Duration  // delay of freed disk space after its end
 }
@@ -153,6 +160,9 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 	}
 	if kind == signals.Periodic && w.disk > 0 {
 		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
+		if w.diskSilent {
+			into[signals.NodefsAvailable] = signals.Unknown("no answer")
+		}
 	}
 	if kind == signals.Periodic && w.inodes > 0 {
 		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
@@ -161,7 +171,7 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 
 // room returns the amount available on nodefs.
 func (w *env) room() signals.Amount {
-	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk })
+	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk + p.dead })
 }
 
 func (w *env) inodesFree() signals.Amount {
@@ -212,7 +222,14 @@ func (w *env) Measure(context.Context) (candidates []signals.Candidate) {
 			c.Usage = &signals.Usage{Memory: signals.Of(signals.Bytes(p.uses(time.Now()))),
 				EphemeralStorage: signals.Of(signals.Bytes(p.disk)), Processes: signals.Of(p.processes), Tasks: signals.Measured[signals.PIDs]{Value: p.tasks, Known: p.tasks > 0},
 				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
-					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}}}
+					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}},
+				OtherLayers: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(p.dead))}}
+			if p.files > 0 {
+				c.Usage.MemoryFiles = signals.Of(signals.Bytes(p.files))
+			}
+			if p.cache > 0 {
+				c.Usage.MemoryRelief = signals.Of(signals.Bytes(p.uses(time.Now()) - p.cache))
+			}
 		}
 		candidates = append(candidates, c)
 	}
@@ -231,11 +248,24 @@ func (w *env) Stored() (all []signals.Candidate) {
 func (w *env) Refresh(context.Context)            {}
 func (w *env) Checked(*Outcome, *eviction.Policy) {}
 func (w *env) Report(d *Decision)                 { w.reported = append(w.reported, d) }
-func (w *env) Consumers() []signals.Consumer {
-	if w.outside == nil {
-		return nil
+
+// Consumers implements Consumers: the daemon, or those of the test.
+func (w *env) Consumers(ctx context.Context, of Shortage) (found signals.Consumption) {
+	w.mu.Lock()
+	w.shortages = append(w.shortages, of)
+	w.mu.Unlock()
+	select {
+	case <-time.After(w.searches):
+	case <-ctx.Done():
+		found.Unmeasured = []string{"the search was ended"}
 	}
-	return []signals.Consumer{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
+	switch {
+	case w.consumers != nil:
+		found.Largest = w.consumers()
+	case w.outside != nil:
+		found.Largest = []signals.Consumer{{Name: "cgroup daemon", Kind: signals.ConsumerCgroup, Amount: w.outside()}}
+	}
+	return found
 }
 func (w *env) saveLimiter(s limiter.Saved) { w.saved = s }
 func (w *env) Save(eviction.Saved)         { w.saves++ }
@@ -278,7 +308,7 @@ func (v *envVictim) Immediate(ctx, reporting, waiting context.Context, wait time
 		return EvictionResult{Status: StatusReported}, nil
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 // fade ends a pod with memory that is freed later.
@@ -311,7 +341,7 @@ func (v *envVictim) Graceful(ctx context.Context, grace time.Duration, change Ch
 		return EvictionResult{}, ctx.Err()
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 func (v *envVictim) Finish(ctx context.Context) (EvictionResult, error) {
@@ -321,7 +351,7 @@ func (v *envVictim) Finish(ctx context.Context) (EvictionResult, error) {
 		return EvictionResult{Processes: 1, ProcessesRemain: true}, nil
 	}
 	v.w.remove(v.uid)
-	return EvictionResult{Processes: 1}, nil
+	return EvictionResult{Processes: 1, Status: v.pod.status}, nil
 }
 
 // count returns the number of decisions with a verb.

@@ -66,6 +66,8 @@ func (a *Agent) delayRetry(o *Outcome, verb Verb) {
 	switch {
 	case o.Verdict.Target == nil:
 	case none && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
+	case verb == NoneHelps && o.mayGrow():
+		a.retryAt = o.Snapshot.At.Add(confirmTime)
 	case none, verb == Limited, verb == Ineffective:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	case verb == Recovered: // exhaustion that was not imminent may be so soon

@@ -10,12 +10,6 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Consumers lists the largest consumers of the node's memory.
-type Consumers interface {
-	// Consumers returns them, the largest first. The memory of one may be a part of another's.
-	Consumers() []signals.Consumer
-}
-
 // forgetEndedConditions drops the limiter's results of evictions for conditions that are over.
 func (c *Checker) forgetEndedConditions(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
@@ -74,7 +68,7 @@ func (c *Checker) limitFor(o *Outcome, r *ranking.Ranked) limiter.Limit {
 // alone relieves the node, and the pod itself is the cause.
 func (c *Checker) isHog(o *Outcome, r *ranking.Ranked) bool {
 	t := o.Verdict.Target
-	return r.Key.Exceeds && r.Key.Relief() >= t.Missing(c.observed(o, t.Signal))
+	return r.Key.Exceeds && r.Relief.Amount >= t.Missing(c.observed(o, t.Signal))
 }
 
 // hasLastingEffect reports whether the end of a hog would help after ineffective evictions: usage
@@ -85,7 +79,7 @@ func (c *Checker) hasLastingEffect(o *Outcome, r *ranking.Ranked) bool {
 	}
 	sig := o.Verdict.Target.Signal
 	seen := limiterView(c.observed(o, sig), o.Ranking)
-	return c.Limiter.HasLastingEffect(sig, r.Key.Relief(), o.Snapshot.At, &seen)
+	return c.Limiter.HasLastingEffect(sig, r.Relief.Amount, o.Snapshot.At, &seen)
 }
 
 // noteLimit stores the first limit on evictions in a choice. It covers more than one pod, unless it
@@ -137,7 +131,9 @@ func (c *Checker) evaluateLastEviction(o *Outcome) (paused bool) {
 func limiterView(of *signals.Observation, ranked []ranking.Ranked) limiter.Observation {
 	s := limiter.Observation{Left: of.Available, Total: of.Capacity, Shares: make([]limiter.Share, len(ranked))}
 	for i := range ranked {
-		s.Shares[i] = limiter.Share{UID: ranked[i].Pod.UID, Used: ranked[i].Key.Relief(), Known: !ranked[i].Key.NoStats}
+		r := &ranked[i]
+		used := max(r.Key.Usage, r.Relief.Amount)
+		s.Shares[i] = limiter.Share{UID: r.Pod.UID, Used: used, Kept: used - r.Relief.Amount, Known: !r.Key.NoStats}
 	}
 	return s
 }
@@ -158,7 +154,7 @@ func (c *Checker) Spend(o *Outcome) {
 	if !before.Known {
 		before = &o.Snapshot.Node[sig]
 	}
-	c.Limiter.Expect(&limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking), Expected: o.evictedUsage()})
+	c.Limiter.Expect(&limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking), Expected: o.evictedRelief()})
 }
 
 // LimitReason explains the limit of an outcome. It returns an empty string if there is none.
@@ -176,15 +172,11 @@ func (o *Outcome) LimitReason() string {
 	return o.LimitedPod.Key() + ": " + text
 }
 
-// describeLimit sets the keys of the limit and, after ineffective evictions, the consumers of
-// memory.
+// describeLimit sets the keys of the limit.
 func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
 	if o.LimitedPod != nil {
 		d.Pod, d.UID = o.LimitedPod.Key(), o.LimitedPod.UID
-	}
-	if d.Decision == Ineffective {
-		a.listConsumers(d, o)
 	}
 }
 

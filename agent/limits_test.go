@@ -10,6 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/ranking"
 )
 
 // limitedRun is live with a limiter.
@@ -41,12 +42,15 @@ func TestIneffective_PausesAfterTwoEvictions(t *testing.T) {
 				}
 				w.daemon(rate, 714*mib)
 			})
-			if w.count(Ineffective) != 1 || len(w.evicted()) != 2 {
-				t.Fatalf("evicted %v, %d times found ineffective", w.evicted(), w.count(Ineffective))
+			lines := w.lines(Ineffective)
+			if len(lines) != 2 || len(w.evicted()) != 2 {
+				t.Fatalf("evicted %v, %d times found ineffective", w.evicted(), len(lines))
 			}
-			i := slices.IndexFunc(w.reported, func(d *Decision) bool { return d.Decision == Ineffective })
-			d := w.reported[i]
-			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
+			if lines[0].Repeated != "" || lines[0].Consumers != nil || lines[1].Repeated != RepeatMeasured || lines[0].Reason != lines[1].Reason {
+				t.Errorf("%+v, then %+v", lines[0], lines[1])
+			}
+			d := lines[1]
+			if d.LimitedBy != "ineffective" || len(d.Consumers) != 1 || d.Consumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
 			if len(w.saved.Conditions) != 1 || w.saved.Conditions[0].Ineffective < 2 {
@@ -186,6 +190,32 @@ func TestOwnerBackoff_EvictsNoOtherPodInstead(t *testing.T) {
 			if d.Decision == Limited && (d.LimitedBy != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Reason, "no pod behind it exceeds its request")) {
 				t.Errorf("%+v", d)
 			}
+		}
+	}
+}
+
+// The limiter compares usage as it is observed, and knows what a pod leaves behind.
+func TestLimiterView_SeparatesUsageAndRelief(t *testing.T) {
+	memory := func(usage, relief signals.Bytes) *signals.Usage {
+		return &signals.Usage{Memory: signals.Of(usage), MemoryRelief: signals.Of(relief), Processes: signals.Of[signals.PIDs](2), Tasks: signals.Of[signals.PIDs](9)}
+	}
+	dead := &signals.Usage{OtherLayers: signals.FilesystemUsage{Bytes: signals.Of[signals.Bytes](70)}}
+	for _, tc := range []struct {
+		about string
+		sig   signals.Signal
+		usage *signals.Usage
+		want  limiter.Share
+	}{
+		{"page cache stays", signals.MemoryAvailable, memory(100, 30), limiter.Share{Used: 100, Kept: 70, Known: true}},
+		{"the relief is newer than the usage", signals.MemoryAvailable, memory(100, 130), limiter.Share{Used: 130, Known: true}},
+		{"one figure", signals.MemoryAvailable, &signals.Usage{Memory: signals.Of[signals.Bytes](100)}, limiter.Share{Used: 100, Known: true}},
+		{"threads", signals.PIDAvailable, memory(100, 30), limiter.Share{Used: 9, Known: true}},
+		{"dead layers are the pod's", signals.NodefsAvailable, dead, limiter.Share{Used: 70, Known: true}},
+		{"unmeasured", signals.MemoryAvailable, nil, limiter.Share{}},
+	} {
+		ranked := ranking.Rank([]signals.Candidate{{Pod: &signals.Pod{}, Usage: tc.usage}}, tc.sig, signals.Rootfs)
+		if got := limiterView(&signals.Observation{}, ranked).Shares[0]; got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.about, got, tc.want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Outcome struct {
 	Relief      signals.Amount
 	Spared      int
 	KubeletsPod *signals.Pod
+	Growth      PodGrowth // of the ranked pods; empty in a scenario
 	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit
@@ -51,14 +52,29 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// evictedUsage returns the amount that the end of the evicted pod frees, by the ranking.
-func (o *Outcome) evictedUsage() signals.Amount {
+// evictedRank returns the evicted pod in the ranking, or nil.
+func (o *Outcome) evictedRank() *ranking.Ranked {
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == o.Evicted.Pod {
-			return o.Ranking[i].Key.Relief()
+			return &o.Ranking[i]
 		}
 	}
+	return nil
+}
+
+// evictedRelief returns the amount that the end of the evicted pod frees.
+func (o *Outcome) evictedRelief() signals.Amount {
+	if r := o.evictedRank(); r != nil {
+		return r.Relief.Amount
+	}
 	return 0
+}
+
+// evictedFiles reports whether most of the memory that the end of the evicted pod frees is in files,
+// which are unmounted after the end of its processes.
+func (o *Outcome) evictedFiles() bool {
+	r := o.evictedRank()
+	return r != nil && r.Key.Order == ranking.ByMemory && r.Usage != nil && signals.Amount(r.Usage.MemoryFiles.Value) > r.Relief.Amount/2
 }
 
 // idle reports whether no pod was ended for the target, and no failure ended the choice. An
@@ -67,6 +83,17 @@ func (o *Outcome) idle() bool {
 	n := len(o.Failed)
 	failed := n > 0 && o.Verdict.Target.Hard() && endsChoice(o.Failed[n-1].Err)
 	return o.Evicted == nil && !o.Recovered && !failed
+}
+
+// SparedPods returns the pods that were passed over because their end would not help, in the order of
+// the ranking.
+func (o *Outcome) SparedPods() (pods []*signals.Pod) {
+	for i := 0; i < len(o.Ranking) && len(pods) < o.Spared; i++ {
+		if r := &o.Ranking[i]; o.mayChoose(r.Pod) && (o.tooLittle() || o.tooSmall(r)) {
+			pods = append(pods, r.Pod)
+		}
+	}
+	return pods
 }
 
 // mayChoose reports whether a pod may be evicted and has not failed yet.

@@ -18,6 +18,7 @@ type reportLog struct {
 	// The last one of each kind is stored per threshold, since they alternate between checks. The
 	// last entry is for reasons without a threshold.
 	blocks [][blockKinds]block
+	repeat Repeat // of the next line that no pod helps
 }
 
 // block is why nothing was done in a check with a met threshold.
@@ -26,7 +27,12 @@ type block struct {
 	threshold *eviction.Threshold
 	limit     limiter.Limit
 	reason    string
-	together  bool // all pods together hold too little
+
+	// Of uselessBlock: its begin, and what was logged of it.
+	since     time.Time
+	causes    uint8
+	exhausted exhaustion
+	measured  bool // a line has the consumers
 }
 
 // The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
@@ -53,6 +59,17 @@ func (a *Agent) lastBlock(of *eviction.Threshold, kind int) *block {
 	return &a.logged.blocks[about][kind]
 }
 
+// forgetBlocks ends what was logged once while thresholds were met. A threshold of an unknown signal
+// may still be met: a disk that answers now and then would have its line written each time.
+func (a *Agent) forgetBlocks(unknown signals.Set) {
+	thresholds := a.checker.Machine.Policy().Thresholds
+	for i := range a.logged.blocks {
+		if i >= len(thresholds) || !unknown.Has(thresholds[i].Signal) {
+			a.logged.blocks[i] = [blockKinds]block{}
+		}
+	}
+}
+
 // isNewReason reports whether a block differs from the last one of its kind, and stores it.
 func (a *Agent) isNewReason(b block) bool {
 	b.limit.N = 0 // limits are distinguished by their end
@@ -67,19 +84,19 @@ func (a *Agent) reportPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
 		if verb := a.verb(p); a.isReported(verb, p) {
-			a.reporter.Report(a.decision(p, verb))
+			a.reportOutcome(p, verb)
 		}
 	}
 }
 
 // isReported reports whether an outcome is logged. A met threshold without action is logged once
-// per reason, until a periodic check finds no threshold met.
+// per reason, until a periodic check finds no threshold met and its signal is known.
 func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 	policy, periodic := a.checker.Machine.Policy(), o.Snapshot.Kind == signals.Periodic
 	switch verb {
 	case Nothing:
 		if periodic {
-			clear(a.logged.blocks)
+			a.forgetBlocks(o.Verdict.Unknown)
 		}
 		return a.settings.LogChecks && periodic
 	case Pending:
@@ -87,7 +104,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 	case Blocked:
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
 	case NoneHelps: // the amounts differ in each check
-		return a.isNewReason(block{kind: uselessBlock, threshold: o.Verdict.Target, together: o.tooLittle()})
+		return a.isNewCause(o)
 	case Limited, Ineffective:
 		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold

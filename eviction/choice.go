@@ -55,13 +55,38 @@ func (p *Policy) NeedFor(t *Threshold, o *signals.Observation) Need {
 	}
 	d := t.Signal.Definition()
 	shortage := t.Missing(o)
-	part := shortage / helpParts
-	if shortage%helpParts > 0 { // a part is exact: amounts are whole numbers
-		part++
-	}
-	n := Need{Shortage: shortage, Least: min(shortage, max(part, minHelp[d.Unit]))}
+	n := Need{Shortage: shortage, Least: min(shortage, max(partOf(shortage), minHelp[d.Unit]))}
 	if d.Condition == signals.DiskPressure {
 		n.Together = shortage
 	}
 	return n
+}
+
+// partOf returns one of helpParts equal parts, rounded up: amounts are whole numbers.
+func partOf(a signals.Amount) signals.Amount {
+	part := a / helpParts
+	if a%helpParts > 0 {
+		part++
+	}
+	return part
+}
+
+// Growth is how pods grew since an earlier measurement, while the available amount fell.
+type Growth struct {
+	Fell     signals.Amount // decrease of the available amount, what evictions have freed included
+	Together signals.Amount // of the pods that may be evicted and grew
+	Largest  signals.Amount // of one of them
+}
+
+// LeastGrowth returns the growth from which on a pod helps whatever it holds, while exhaustion is
+// imminent. It is 0 if no pod helps for its growth: nothing fell, or usage outside of the pods that
+// may be evicted took more than half of it. It does not allocate.
+//
+// Many pods that grow together may each hold and take little. So a pod is compared with the one that
+// grew most, and not with the shortage.
+func (p *Policy) LeastGrowth(s signals.Signal, g Growth) signals.Amount {
+	if p.Choice == AsKubelet || g.Fell < minHelp[s.Definition().Unit] || g.Together < g.Fell-g.Together {
+		return 0
+	}
+	return max(partOf(g.Largest), 1)
 }

@@ -60,6 +60,40 @@ func TestNeedFor_EachPartOfRule(t *testing.T) {
 	}
 }
 
+func TestLeastGrowth_EachPartOfRule(t *testing.T) {
+	const mi = 1 << 20
+	for _, tc := range []struct {
+		about  string
+		signal signals.Signal
+		growth eviction.Growth
+		want   signals.Amount
+	}{
+		{"a pod alone", signals.MemoryAvailable, eviction.Growth{Fell: 40 * mi, Together: 40 * mi, Largest: 40 * mi}, 2 * mi},
+		{"many pods that grow together", signals.MemoryAvailable, eviction.Growth{Fell: 40 * mi, Together: 40 * mi, Largest: mi}, mi/20 + 1},
+		{"half of it outside of pods", signals.MemoryAvailable, eviction.Growth{Fell: 40 * mi, Together: 20 * mi, Largest: 20 * mi}, mi},
+		{"more than half of it outside of pods", signals.MemoryAvailable, eviction.Growth{Fell: 40 * mi, Together: 20*mi - 1, Largest: 20*mi - 1}, 0},
+		{"pods replace page cache", signals.MemoryAvailable, eviction.Growth{Fell: 2 * mi, Together: 40 * mi, Largest: 40 * mi}, 2 * mi},
+		{"the least that falls", signals.NodefsAvailable, eviction.Growth{Fell: mi, Together: mi, Largest: mi}, mi/20 + 1},
+		{"nearly nothing fell", signals.NodefsAvailable, eviction.Growth{Fell: mi - 1, Together: 40 * mi, Largest: 40 * mi}, 0},
+		{"more is available", signals.AllocatableMemoryAvailable, eviction.Growth{Fell: -mi, Together: mi, Largest: mi}, 0},
+		{"inodes", signals.NodefsInodesFree, eviction.Growth{Fell: 1, Together: 1, Largest: 1}, 1},
+		{"PIDs", signals.PIDAvailable, eviction.Growth{Fell: 50, Together: 50, Largest: 50}, 3},
+		{"no pod grew", signals.PIDAvailable, eviction.Growth{}, 0},
+		{"largest amounts", signals.NodefsInodesFree, eviction.Growth{Fell: math.MaxInt64, Together: math.MaxInt64, Largest: math.MaxInt64}, math.MaxInt64/20 + 1},
+	} {
+		p := compile(t, eviction.Settings{Choice: eviction.Helps})
+		if got := p.LeastGrowth(tc.signal, tc.growth); got != tc.want {
+			t.Errorf("%s: got %d, want %d", tc.about, got, tc.want)
+		}
+		if got := compile(t, eviction.Settings{Choice: eviction.AsKubelet}).LeastGrowth(tc.signal, tc.growth); got != 0 {
+			t.Errorf("%s: got %d with the kubelet's choice, want 0", tc.about, got)
+		}
+		if n := testing.AllocsPerRun(10, func() { p.LeastGrowth(tc.signal, tc.growth) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+}
+
 func TestParseChoice(t *testing.T) {
 	for _, c := range []eviction.Choice{eviction.Helps, eviction.AsKubelet} {
 		if got, err := eviction.ParseChoice(c.String()); got != c || err != nil {

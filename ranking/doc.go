@@ -6,5 +6,5 @@
 // equal keys are ordered by UID, so the order is total. A pod that asked to go last ranks after
 // all others, and eviction priorities decide between pods of equal priority. Without these two
 // settings the order is the kubelet's. Protected pods are ranked like any other; the caller
-// passes them over, and pods with an end that would not help ([Key.Frees], [Relief]).
+// passes them over, and pods with an end that would not help ([Relief]).
 package ranking

@@ -1,29 +1,76 @@
 package ranking
 
 import (
+	"cmp"
 	"math"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Relief returns the amount that the end of the pod frees, as it is ranked: nothing if the pod was
-// not measured. Tasks are what PIDs count, and a pod is ranked by its processes.
-func (k *Key) Relief() signals.Amount { return max(k.Usage, k.Tasks) }
+// Relief is the amount that the end of a pod frees.
+type Relief struct {
+	Amount signals.Amount
+	Open   string // why it may be any amount: a part of it was not measured. Empty if all was
+	Known  bool   // any part of it was measured
+}
 
-// Frees reports whether the end of the pod frees at least the given amount. A pod that was measured
+// Covers reports whether the end of the pod frees at least the given amount. A pod that was measured
 // incompletely may hold any amount, as in its place of the ranking.
-func (k *Key) Frees(least signals.Amount) bool { return k.Incomplete != "" || k.Relief() >= least }
+func (r Relief) Covers(least signals.Amount) bool { return r.Open != "" || r.Amount >= least }
 
-// Relief returns the amount that the end of all unprotected pods frees. It is the maximum if one of
-// them was measured incompletely. It does not allocate.
-func Relief(ranked []Ranked) (together signals.Amount) {
+// ReliefOf returns the relief of a pod for pressure on a signal; see [Rank].
+func ReliefOf(c signals.Candidate, s signals.Signal, measure signals.Storage) Relief {
+	k := keyOf(c, For(s), measure)
+	return reliefOf(&c, &k, measure)
+}
+
+// reliefOf returns what the end of the pod frees. That is the ranked usage where nothing else was
+// measured, as in a scenario. Otherwise it is the memory without page cache, the tasks that PIDs
+// count, and the disk usage that is not ranked by but deleted with the pod.
+func reliefOf(c *signals.Candidate, k *Key, measure signals.Storage) Relief {
+	u := c.Usage
+	if u == nil {
+		return Relief{}
+	}
+	r := Relief{Amount: k.Usage, Open: k.Incomplete, Known: true}
+	switch k.Order {
+	case ByMemory:
+		if r.Known = u.Memory.Known || u.MemoryRelief.Known; u.MemoryRelief.Known {
+			r.Amount = signals.Amount(u.MemoryRelief.Value)
+		}
+	case ByPIDs:
+		r.Known = u.Processes.Known || u.Tasks.Known
+		r.Amount = max(k.Usage, k.Tasks)
+	default:
+		if measure.Has(signals.Rootfs) {
+			r.add(&u.OtherLayers, k.Order)
+		}
+		if measure.Has(signals.LocalVolumes) {
+			r.add(&u.KubeletFiles, k.Order)
+		}
+	}
+	return r
+}
+
+func (r *Relief) add(u *signals.FilesystemUsage, order Order) {
+	amount := signals.Amount(u.Bytes.Value)
+	if order == ByInodes {
+		amount = signals.Amount(u.Inodes.Value)
+	}
+	r.Amount = r.Amount.Plus(amount)
+	r.Open = cmp.Or(r.Open, u.Incomplete)
+}
+
+// TotalRelief returns the amount that the end of all unprotected pods frees. It is the maximum if
+// one of them was measured incompletely. It does not allocate.
+func TotalRelief(ranked []Ranked) (together signals.Amount) {
 	for i := range ranked {
-		switch k := &ranked[i].Key; {
-		case k.Protection != signals.Unprotected:
-		case k.Incomplete != "":
+		switch r := &ranked[i]; {
+		case r.Key.Protection != signals.Unprotected:
+		case r.Relief.Open != "":
 			return math.MaxInt64
 		default:
-			together = together.Plus(k.Relief())
+			together = together.Plus(r.Relief.Amount)
 		}
 	}
 	return together

@@ -9,7 +9,15 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-func TestFrees_CountsWhatIsRanked(t *testing.T) {
+// unranked adds disk usage that pods are not ranked by.
+func unranked(c *signals.Candidate) {
+	fs := func(n int64) signals.FilesystemUsage {
+		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n)), Inodes: signals.Of(signals.Inodes(n * 10))}
+	}
+	c.Usage.OtherLayers, c.Usage.KubeletFiles = fs(40_000), fs(7000)
+}
+
+func TestRelief_CountsWhatEndFrees(t *testing.T) {
 	with := func(s signals.Signal, used int64, change func(*signals.Candidate)) signals.Candidate {
 		c := pod{name: "a", used: used}.candidate(s)
 		if change != nil {
@@ -29,7 +37,17 @@ func TestFrees_CountsWhatIsRanked(t *testing.T) {
 		{"memory within the request", signals.MemoryAvailable, with(signals.MemoryAvailable, 100, func(c *signals.Candidate) { c.Pod.MemoryRequest.Value = 1000 }), 0, 100},
 		{"unmeasured pod", signals.MemoryAvailable, pod{name: "a", noStats: true}.candidate(signals.MemoryAvailable), 0, 0},
 		{"unmeasured memory", signals.MemoryAvailable, with(signals.MemoryAvailable, 0, func(c *signals.Candidate) { c.Usage = &signals.Usage{} }), 0, 0},
+		{"memory without page cache", signals.MemoryAvailable, with(signals.MemoryAvailable, 100, func(c *signals.Candidate) { c.Usage.MemoryRelief = signals.Of[signals.Bytes](30) }), 0, 30},
+		{"page cache alone", signals.AllocatableMemoryAvailable, with(signals.MemoryAvailable, 100, func(c *signals.Candidate) { c.Usage.MemoryRelief = signals.Of[signals.Bytes](0) }), 0, 0},
+		{"more than the older figure of the ranking", signals.MemoryAvailable, with(signals.MemoryAvailable, 100, func(c *signals.Candidate) { c.Usage.MemoryRelief = signals.Of[signals.Bytes](150) }), 0, 150},
 		{"storage in all places", signals.NodefsAvailable, storage(), everywhere, 133},
+		{"dead layers and files of the kubelet", signals.NodefsAvailable, with(signals.NodefsAvailable, 5, unranked), everywhere, 47_005},
+		{"dead layers on a disk of their own", signals.ImagefsAvailable, with(signals.NodefsAvailable, 5, unranked), signals.Rootfs, 40_005},
+		{"files of the kubelet beside layers on another disk", signals.NodefsAvailable, with(signals.NodefsAvailable, 5, unranked), signals.Logs | signals.LocalVolumes, 7000},
+		{"inodes of dead layers", signals.ContainerfsInodesFree, with(signals.NodefsAvailable, 5, unranked), signals.Rootfs, 400_005},
+		{"no disk usage for memory", signals.MemoryAvailable, with(signals.MemoryAvailable, 5, unranked), 0, 5},
+		{"dead layer that is not reported", signals.NodefsAvailable, with(signals.NodefsAvailable, 5, func(c *signals.Candidate) { c.Usage.OtherLayers.Incomplete = "not reported" }), everywhere, -1},
+		{"dead layer that is not reported, on another disk", signals.NodefsAvailable, with(signals.NodefsAvailable, 5, func(c *signals.Candidate) { c.Usage.OtherLayers.Incomplete = "not reported" }), signals.Logs | signals.LocalVolumes, 0},
 		{"layers on a disk of their own", signals.ImagefsAvailable, storage(), signals.Rootfs, 3},
 		{"images, which no pod holds", signals.ImagefsAvailable, storage(), 0, 0},
 		{"inodes", signals.NodefsInodesFree, storage(), signals.Logs | signals.LocalVolumes, 1100},
@@ -40,18 +58,50 @@ func TestFrees_CountsWhatIsRanked(t *testing.T) {
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			ranked := ranking.Rank([]signals.Candidate{tc.pod}, tc.signal, tc.measure)
-			k, together := &ranked[0].Key, tc.want
+			r, together := ranked[0].Relief, tc.want
 			if tc.want < 0 {
-				if together = math.MaxInt64; !k.Frees(math.MaxInt64) {
+				if together = math.MaxInt64; !r.Covers(math.MaxInt64) {
 					t.Error("does not free any amount")
 				}
-			} else if !k.Frees(tc.want) || k.Frees(tc.want+1) {
-				t.Errorf("%+v does not free exactly %d", k, tc.want)
+			} else if !r.Covers(tc.want) || r.Covers(tc.want+1) {
+				t.Errorf("%+v does not free exactly %d", r, tc.want)
 			}
-			if got := ranking.Relief(ranked); got != together {
+			if got := ranking.TotalRelief(ranked); got != together {
 				t.Errorf("frees %d together, want %d", got, together)
 			}
+			if got := ranking.ReliefOf(tc.pod, tc.signal, tc.measure); got != r {
+				t.Errorf("without a ranking: %+v, want %+v", got, r)
+			}
 		})
+	}
+}
+
+// What pods are not ranked by changes neither the order nor a reason.
+func TestRank_IgnoresUnrankedUsage(t *testing.T) {
+	for _, s := range []signals.Signal{signals.MemoryAvailable, signals.NodefsAvailable, signals.NodefsInodesFree, signals.PIDAvailable} {
+		small, large := pod{name: "small", used: 5}.candidate(s), pod{name: "large", used: 10}.candidate(s)
+		plain := ranking.Rank([]signals.Candidate{small, large}, s, everywhere)
+		unranked(&small)
+		small.Usage.OtherLayers.Incomplete, small.Usage.OtherLayers.Uncountable = "not reported", true
+		small.Usage.MemoryRelief, large.Usage.MemoryRelief = signals.Of[signals.Bytes](900), signals.Of[signals.Bytes](1)
+		for i, r := range ranking.Rank([]signals.Candidate{small, large}, s, everywhere) {
+			if r.Key != plain[i].Key || r.Pod.Name != plain[i].Pod.Name {
+				t.Errorf("%s: place %d: %s %+v, want %s %+v", s, i, r.Pod.Name, r.Key, plain[i].Pod.Name, plain[i].Key)
+			}
+		}
+	}
+}
+
+func TestRelief_KnownIfAnyPartWasMeasured(t *testing.T) {
+	for s, known := range map[signals.Signal]*signals.Usage{
+		signals.MemoryAvailable: {MemoryRelief: signals.Of[signals.Bytes](1)},
+		signals.PIDAvailable:    {Tasks: signals.Of[signals.PIDs](1)},
+	} {
+		for u, want := range map[*signals.Usage]bool{nil: false, {}: false, known: true} {
+			if got := ranking.ReliefOf(signals.Candidate{Pod: &signals.Pod{}, Usage: u}, s, 0); got.Known != want {
+				t.Errorf("%s: %+v: %+v", s, u, got)
+			}
+		}
 	}
 }
 
@@ -62,22 +112,22 @@ func TestRelief_OfUnprotectedPodsOnly(t *testing.T) {
 		c.Pod.Protection = p
 		pods = append(pods, c)
 	}
-	if got := ranking.Relief(ranking.Rank(pods, signals.MemoryAvailable, 0)); got != 5 {
+	if got := ranking.TotalRelief(ranking.Rank(pods, signals.MemoryAvailable, 0)); got != 5 {
 		t.Errorf("got %d, want 5", got)
 	}
 	large := pod{name: "c", used: math.MaxInt64}.candidate(signals.MemoryAvailable)
-	if got := ranking.Relief(ranking.Rank(append(pods, large), signals.MemoryAvailable, 0)); got != math.MaxInt64 {
+	if got := ranking.TotalRelief(ranking.Rank(append(pods, large), signals.MemoryAvailable, 0)); got != math.MaxInt64 {
 		t.Errorf("got %d, want the maximum: the sum overflows", got)
 	}
 }
 
 // filter counts the pods that free an amount, as a choice does in which none helps.
 func filter(ranked []ranking.Ranked, least signals.Amount) (n int) {
-	if ranking.Relief(ranked) < least {
+	if ranking.TotalRelief(ranked) < least {
 		return 0
 	}
 	for i := range ranked {
-		if ranked[i].Key.Frees(least) {
+		if ranked[i].Relief.Covers(least) {
 			n++
 		}
 	}

@@ -16,7 +16,11 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-var nodesFlag = flag.Uint64("nodes", 200, "number of random nodes that run with either choice")
+var (
+	nodesFlag  = flag.Uint64("nodes", 200, "number of random nodes that run with either choice")
+	limitsFlag = flag.Bool("limits", false, "all random nodes have the agent's default limits on evictions, instead of half of them")
+	againFlag  = flag.Bool("again", false, "the check after an eviction is periodic, as that of an agent on a node")
+)
 
 const (
 	nodeTick = 100 * time.Millisecond // between two checks
@@ -118,13 +122,14 @@ func (n *choiceNode) run(c eviction.Choice) (r nodeResult, err error) {
 	}
 	checker := &agent.Checker{Machine: eviction.New(policy), Observer: n, Pods: n, Limiter: limiter.New(n.limits)}
 	var before signals.Observations
+	again := false
 	for n.now = 0; n.now < nodeLife; n.now += nodeTick {
 		if n.available() <= 0 {
 			r.lost = true
 			return r, nil
 		}
 		s := &signals.Snapshot{At: n.time(), Kind: signals.Early}
-		if n.now%(10*time.Second) == 0 {
+		if n.now%(10*time.Second) == 0 || again {
 			s.Kind = signals.Periodic
 		}
 		n.Observe(&s.Node, s.Kind)
@@ -137,7 +142,7 @@ func (n *choiceNode) run(c eviction.Choice) (r nodeResult, err error) {
 			checker.Apply(p, agent.PlanResult{})
 		}
 		checker.Spend(o)
-		if o.Evicted == nil {
+		if again = *againFlag && o.Evicted != nil; o.Evicted == nil {
 			continue
 		}
 		p := n.pods[slices.IndexFunc(n.pods, func(p *nodePod) bool { return p.UID == o.Evicted.Pod.UID })]
@@ -160,7 +165,7 @@ func randomChoiceNode(r *rand.Rand, of signals.Signal, where string) *choiceNode
 	if r.IntN(3) == 0 {
 		n.lines.MinReclaim.Quantity.Value = n.unit * signals.Amount(r.IntN(600))
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 || *limitsFlag {
 		n.limits = limiter.Policy{MaxIneffective: 2, IneffectiveBackoff: 5 * time.Minute, OwnerBackoff: time.Minute}
 	}
 	for i := range 4 + r.IntN(16) {
@@ -200,9 +205,9 @@ func randomChoiceNode(r *rand.Rand, of signals.Signal, where string) *choiceNode
 // TestChoice_LosesNoMoreNodes runs random nodes with either choice. A node is lost if its memory or
 // its PIDs are used up. The choice that helps loses no more of them, and costs fewer bystanders.
 //
-// That holds for many nodes, not for each: a few are lost with it alone. There the kubelet ends ten
-// or more pods one after the other, each with less than a twentieth of the shortage, and the sum is
-// just enough. The default seed is fixed, because a small sample may by chance show the opposite.
+// That holds for many nodes, not for each: a few are lost with it alone. Most of them lack a few MiB,
+// which pods with less than a twentieth of the shortage hold together. Decision 040 explains ten. The
+// default seed is fixed, because a small sample may by chance show the opposite.
 func TestChoice_LosesNoMoreNodes(t *testing.T) {
 	seed := cmp.Or(*seedFlag, 18)
 	for _, of := range []signals.Signal{signals.MemoryAvailable, signals.PIDAvailable} {

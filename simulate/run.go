@@ -17,41 +17,59 @@ import (
 // Run simulates the scenario and calls each for every step with its outcome, in order. It returns
 // the first error of each, or of a restart.
 func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
-	w := &env{scenario: s, active: slices.Clone(s.Pods)}
-	machine, holds := eviction.New(s.Policy), limiter.New(s.Restraint)
+	r := s.begin()
 	for i := range s.Steps {
 		step := &s.Steps[i]
-		w.enter(step)
-		if step.Restart {
-			var err error
-			if machine, holds, err = s.restart(machine, holds, start.Add(step.At)); err != nil {
-				return err
-			}
-			w.before = nil
-		}
-		outcome := w.check(&agent.Checker{Machine: machine, Observer: w, Pods: w, Limiter: holds})
-		if err := each(step, outcome, machine); err != nil {
+		outcome, err := r.next(step)
+		if err != nil {
 			return err
 		}
-		w.leave(outcome)
+		if err := each(step, outcome, r.machine); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// restart creates a machine and a limiter from the state that the old ones would have saved.
-func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Limiter, now time.Time) (*eviction.Machine, *limiter.Limiter, error) {
-	decided, err := overDisk(old.Save())
-	if err != nil {
-		return nil, nil, err
+// nodeRun is a scenario in progress.
+type nodeRun struct {
+	env
+	machine *eviction.Machine
+	limits  *limiter.Limiter
+}
+
+func (s *NodeScenario) begin() *nodeRun {
+	return &nodeRun{env{scenario: s, active: slices.Clone(s.Pods)}, eviction.New(s.Policy), limiter.New(s.Restraint)}
+}
+
+// next simulates the next step. The outcome stays valid.
+func (r *nodeRun) next(step *Step) (*agent.Outcome, error) {
+	r.enter(step)
+	if step.Restart {
+		if err := r.restart(start.Add(step.At)); err != nil {
+			return nil, err
+		}
 	}
-	held, err := overDisk(holds.Save())
+	outcome := r.check(&agent.Checker{Machine: r.machine, Observer: r, Pods: r, Limiter: r.limits})
+	r.leave(outcome)
+	return outcome, nil
+}
+
+// restart replaces machine and limiter by those that continue from the state saved by the old ones.
+func (r *nodeRun) restart(now time.Time) error {
+	decided, err := overDisk(r.machine.Save())
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	machine, successor := eviction.New(s.Policy), limiter.New(s.Restraint)
-	machine.Restore(decided, now)
-	successor.Restore(held, now)
-	return machine, successor, nil
+	held, err := overDisk(r.limits.Save())
+	if err != nil {
+		return err
+	}
+	r.machine, r.limits = eviction.New(r.scenario.Policy), limiter.New(r.scenario.Restraint)
+	r.machine.Restore(decided, now)
+	r.limits.Restore(held, now)
+	r.before = nil
+	return nil
 }
 
 // overDisk encodes and decodes a state, as a state file does.

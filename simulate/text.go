@@ -14,15 +14,19 @@ import (
 // WriteText runs the scenario and writes it as text: a line for every step with its observations,
 // and below it the decisions and their reasons. It returns the first error of the run or of w.
 func (s *NodeScenario) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s\n", s.heading())
-	for _, remark := range s.Remarks {
-		fmt.Fprintf(w, "%s\n", remark)
+	if err := s.writeHead(w); err != nil {
+		return err
 	}
-	fmt.Fprintln(w)
 	return s.Run(func(step *Step, o *agent.Outcome, m *eviction.Machine) error {
 		_, err := io.WriteString(w, paragraph(step, o, m))
 		return err
 	})
+}
+
+// writeHead writes the thresholds, and the ignored parts of the configuration.
+func (s *NodeScenario) writeHead(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s\n\n", strings.Join(append([]string{s.heading()}, s.Remarks...), "\n"))
+	return err
 }
 
 func (s *NodeScenario) heading() string {
@@ -40,11 +44,16 @@ func (s *NodeScenario) heading() string {
 	return "thresholds: " + strings.Join(lines, "\n            ")
 }
 
-// indent aligns decisions below observations.
-const indent = "          "
+const (
+	// indent aligns decisions below observations.
+	indent       = "          "
+	evictFormat  = "EVICT %s for %s, grace period %ds"
+	recovered    = "recovered: no pod is evicted"
+	nonePossible = "no pod can be evicted"
+)
 
-func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
-	var b strings.Builder
+// headline returns the time, the observations and the conditions of a step.
+func headline(step *Step, p *eviction.Policy, conditions []string) string {
 	kind := ""
 	if step.Kind == signals.Early {
 		kind = "(early check) "
@@ -52,11 +61,16 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	if step.Restart {
 		kind += "(agent restarted) "
 	}
-	fmt.Fprintf(&b, "%8s  %s%s", seconds(step.At), kind, observed(step, m.Policy()))
-	if names := o.Verdict.Conditions.Names(); len(names) > 0 {
-		fmt.Fprintf(&b, "   [%s]", strings.Join(names, " "))
+	text := fmt.Sprintf("%8s  %s%s", seconds(step.At), kind, observed(step, p))
+	if len(conditions) > 0 {
+		text += fmt.Sprintf("   [%s]", strings.Join(conditions, " "))
 	}
-	b.WriteString("\n")
+	return text + "\n"
+}
+
+func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
+	var b strings.Builder
+	b.WriteString(headline(step, m.Policy(), o.Verdict.Conditions.Names()))
 	addLine := func(format string, args ...any) { fmt.Fprintf(&b, indent+format+"\n", args...) }
 	if o.Verdict.Reason != eviction.NothingMet {
 		addLine("%s", m.Explain(&o.Verdict, o.Snapshot))
@@ -65,7 +79,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		addLine("garbage collected: %s", joined(o.Collected))
 	}
 	if o.Recovered {
-		addLine("recovered: no pod is evicted")
+		addLine(recovered)
 	}
 	for i := range o.Ranking {
 		addLine("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.PlaceReason(&o.Ranking[i]))
@@ -79,15 +93,21 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	for _, f := range o.Failed {
 		addLine("could not evict %s: %v", f.Pod.Key(), f.Err)
 	}
-	switch e := o.Evicted; {
-	case e != nil:
-		addLine("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
+	if e := o.Evicted; e != nil {
+		addLine(evictFormat, e.Pod.Key(), e.Cause, e.GracePeriod)
 		addLine("  %s", strings.TrimSpace(e.Message))
-	case o.NoneHelps(), o.Limit.By != limiter.None: // printed above
-	case o.Verdict.Target != nil && !o.Recovered:
-		addLine("no pod can be evicted")
+	}
+	if noneLeft(o) {
+		addLine(nonePossible)
 	}
 	return b.String()
+}
+
+// noneLeft reports whether a threshold was acted for, no pod was left to evict, and no other reason
+// explains it.
+func noneLeft(o *agent.Outcome) bool {
+	explained := o.NoneHelps() || o.Limit.By != limiter.None || o.Recovered
+	return o.Evicted == nil && o.Verdict.Target != nil && !explained
 }
 
 // observed lists the configured signals. Signals that follow another one are omitted, as their

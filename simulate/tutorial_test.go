@@ -46,17 +46,25 @@ func TestTutorial_PrintsShownOutput(t *testing.T) {
 			}
 		}
 		_, printed := run(t, input)
-		rest := printed
-		for line := range strings.Lines(shown) {
-			if strings.TrimSpace(line) == "…" {
-				continue
-			}
-			_, after, found := strings.Cut("\n"+rest, "\n"+line)
-			if !found {
-				t.Errorf("%s: %q is not printed, or not in this order, by %s with %q for %q:\n%s", tutorial, line, name, to, from, printed)
-				break
-			}
-			rest = after
+		if line, found := notPrinted(shown, printed); found {
+			t.Errorf("%s: %q is not printed, or not in this order, by %s with %q for %q:\n%s", tutorial, line, name, to, from, printed)
 		}
 	}
+}
+
+// notPrinted returns the first shown line that is not printed behind the shown lines before it. The
+// line … stands for lines that are left out.
+func notPrinted(shown, printed string) (missing string, found bool) {
+	rest := printed
+	for line := range strings.Lines(shown) {
+		if strings.TrimSpace(line) == "…" {
+			continue
+		}
+		_, after, is := strings.Cut("\n"+rest, "\n"+line)
+		if !is {
+			return line, true
+		}
+		rest = after
+	}
+	return "", false
 }

@@ -23,22 +23,17 @@ func TestConsumers_ListsCgroupsAndPods(t *testing.T) {
 			}
 			fillIn(t, box, service, "main", "fill 90MiB")
 			fillIn(t, box, addPod(t, box, "0c1d-pod", sandbox.Burstable, "app"), "app", "fill 40MiB")
-			n, err := OpenNode(Options{CgroupRoot: box.Root(), NodeCgroup: box.Path()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer n.Close()
-			found := n.Consumers()
+			found := consumersOf(t, Options{CgroupRoot: box.Root(), NodeCgroup: box.Path()}).Memory().Largest
 			t.Logf("%+v", found)
 			if len(found) < 2 || found[0].Name != "cgroup daemon" || !strings.HasPrefix(found[1].Name, "pods (kubepods") {
 				t.Fatalf("got consumers %+v", found)
 			}
-			for i, want := range []signals.Bytes{90 * mib, 40 * mib} {
-				if got := found[i].Bytes; got < want || got > want+30*mib {
+			for i, want := range []signals.Amount{90 * mib, 40 * mib} {
+				if got := found[i].Amount; got < want || got > want+30*mib {
 					t.Errorf("%s has %d MiB, want %d to %d", found[i].Name, got/mib, want/mib, want/mib+30)
 				}
 			}
-			if slices.ContainsFunc(found, func(h signals.Consumer) bool { return h.Bytes == 0 }) {
+			if slices.ContainsFunc(found, func(h signals.Consumer) bool { return h.Amount == 0 }) {
 				t.Errorf("a consumer without memory is listed: %+v", found)
 			}
 		})
@@ -54,18 +49,13 @@ func TestConsumers_SeparatesPodsBelowSlice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := OpenNode(Options{Hierarchy: h, NodeCgroup: "/", Places: cgroup.NewPodPlaces(h, box.Path())})
-	if err != nil {
-		t.Fatal(err)
+	found := map[string]signals.Amount{}
+	for _, c := range consumersOf(t, Options{Hierarchy: h, NodeCgroup: "/", Places: cgroup.NewPodPlaces(h, box.Path())}).Memory().Largest {
+		found[c.Name] = c.Amount
 	}
-	defer n.Close()
-	found := map[string]signals.Bytes{}
-	for _, c := range n.groups() {
-		found[c.Name] = c.Bytes
-	}
-	pods, others := found["pods (kubepods.slice)"], found["cgroup "+path.Base(box.Path())+" without pods"]
+	pods, others := found["pods (kubepods.slice)"], found["cgroup "+path.Base(box.Path())+" itself"]
 	if pods < 40*mib || pods > 70*mib || others > 20*mib {
-		t.Errorf("pods have %d MiB, others below the slice %d MiB: %+v", pods/mib, others/mib, found)
+		t.Errorf("pods have %d MiB, the slice itself %d MiB: %+v", pods/mib, others/mib, found)
 	}
 }
 
@@ -73,18 +63,13 @@ func TestConsumers_SeparatesPodsBelowSlice(t *testing.T) {
 // /proc/meminfo on the machine.
 func TestConsumers_ListsKernelMemory(t *testing.T) {
 	sandbox.Need(t)
-	n, err := OpenNode(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	found := n.Consumers()
+	found := consumersOf(t, Options{}).Memory().Largest
 	t.Logf("%+v", found)
 	if !slices.ContainsFunc(found, func(h signals.Consumer) bool { return h.Name == "slab, unreclaimable" }) {
 		t.Errorf("the kernel's slab is not listed: %+v", found)
 	}
-	if !slices.IsSortedFunc(found, func(a, b signals.Consumer) int { return int(b.Bytes - a.Bytes) }) || len(found) > maxConsumers {
-		t.Errorf("not sorted by size, or more than maxConsumers: %+v", found)
+	if !slices.IsSortedFunc(found, func(a, b signals.Consumer) int { return int(b.Amount - a.Amount) }) || len(found) > signals.MaxConsumers {
+		t.Errorf("not sorted by size, or more than MaxConsumers: %+v", found)
 	}
 }
 

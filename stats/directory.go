@@ -20,13 +20,19 @@ type DirectoryOptions struct {
 	KubeletRoot string
 	// PodLogs contains <namespace>_<name>_<uid>/<container>: "/var/log/pods" if empty.
 	PodLogs string
-	// Layers returns the container runtime's usage of running containers. If it is nil,
-	// writable layers are unknown.
+	// Layers returns the container runtime's usage of containers. If it is nil, writable layers are
+	// unknown.
 	Layers func(context.Context) ([]cri.ContainerStats, error)
+	// Containers lists the containers of the runtime, including dead ones. If it is nil, dead
+	// containers without a report of their layers are not known.
+	Containers func(context.Context) ([]cri.Container, error)
 
 	PodTime   time.Duration // for one pod; default 5 s
 	RoundTime time.Duration // for all pods; default 20 s
-	Entries   int           // per pod; default 2,000,000
+	Entries   int           // per pod or directory of the host; default 2,000,000
+	HostTime  time.Duration // for one directory of the host, or the search for it; default 1 s
+	// HostRoundTime is the time for all directories of the host; default 15 s.
+	HostRoundTime time.Duration
 	// MaxAge is the lifetime of a measurement; default 5 minutes.
 	MaxAge time.Duration
 }
@@ -43,7 +49,8 @@ func (o *DirectoryOptions) fill() {
 	for _, d := range []struct {
 		at  *time.Duration
 		def time.Duration
-	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.MaxAge, 5 * time.Minute}} {
+	}{{&o.PodTime, 5 * time.Second}, {&o.RoundTime, 20 * time.Second}, {&o.MaxAge, 5 * time.Minute},
+		{&o.HostTime, time.Second}, {&o.HostRoundTime, 15 * time.Second}} {
 		if *d.at <= 0 {
 			*d.at = d.def
 		}
@@ -70,11 +77,15 @@ type Directories struct {
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
+	host    map[string]podDirectories // directories of the host, by path
 	idle    []*walking                // threads without a walk
-	hanging map[string]*walking       // abandoned walks, by pod UID
+	hanging map[string]*walking       // abandoned walks, by pod UID or path
 	layers  layers
-	where   string    // the path that the current round waits for
-	due     time.Time // the deadline of the current round
+	dead    deadContainers
+	where   string             // the path that the current round waits for
+	due     time.Time          // the deadline of the current round
+	waiting int                // rounds for pods that have not begun
+	preempt context.CancelFunc // ends the current walk through directories of the host; nil for none
 }
 
 // podDirectories is the disk usage of one pod's directories.
@@ -100,7 +111,7 @@ type part struct {
 // OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
+	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
 // endWait is the time that a walk may take to notice its deadline.
@@ -140,8 +151,11 @@ func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	}
 }
 
-// acquire acquires the semaphore. It does not wait behind a hanging walk.
+// acquire acquires the semaphore for a round. It does not wait behind a hanging walk, and ends the
+// walk through a directory of the host.
 func (d *Directories) acquire(ctx context.Context) error {
+	d.await(1)
+	defer d.await(-1)
 	select {
 	case d.semaphore <- struct{}{}:
 	default:
@@ -159,6 +173,15 @@ func (d *Directories) acquire(ctx context.Context) error {
 	defer d.mu.Unlock()
 	d.due = due.Add(endWait)
 	return nil
+}
+
+// await changes the number of rounds for pods that have not begun.
+func (d *Directories) await(change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting += change; d.waiting > 0 && d.preempt != nil {
+		d.preempt()
+	}
 }
 
 func (d *Directories) overdue() bool {

@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxHanging is the maximum number of concurrently hanging walks, one per pod. Each occupies a
-// thread.
-const maxHanging = 32
+// Maximum numbers of concurrently hanging walks, one per pod and one per directory of the host. Each
+// occupies a thread.
+const (
+	maxHanging     = 32
+	maxHostHanging = 16
+)
 
 // walkers measures the pods of a round one after the other. All walks of all rounds run on one
 // thread, and on a new one after a hanging walk.
@@ -32,59 +36,64 @@ type walking struct {
 	abandoned bool // no measurement waits for the result
 }
 
-// walk is the measurement of a pod. Walks of a round have the walker and the files in common, which
-// belong to the thread once a walk was abandoned.
+// walk is the measurement of a pod, or the search for a directory of the host. Walks of a round have
+// the walker and the files in common, which belong to the thread once a walk was abandoned.
 type walk struct {
 	walker *walker
 	tops   tops
-	task   *task
+	task   *task  // to be measured
+	search string // path to be found, if there is no task
 }
 
 type walked struct {
 	podDirectories
-	err error
+	found found
+	err   error
 }
 
 // measure measures a pod and publishes the result. A walk that exceeds its time is abandoned,
 // and its pod is not walked again until that walk returns.
 func (w *walkers) measure(t *task) error {
-	if err := w.d.mayWalk(t.uid); err != nil {
+	r, err := w.run(t.uid, t.time, walk{task: t})
+	if err != nil {
 		w.d.publish(t.uid, t.unknown(err))
 		return err
+	}
+	w.d.publish(t.uid, r.podDirectories)
+	return r.err
+}
+
+// run runs a walk on the round's thread. Returns an error if the walk hangs, or may not begin. The
+// key names the walk while it hangs.
+func (w *walkers) run(key string, most time.Duration, next walk) (r walked, err error) {
+	if err := w.d.mayWalk(key); err != nil {
+		return r, err
 	}
 	if w.one == nil {
 		w.one = w.d.thread()
 		w.walk = walk{walker: &walker{ctx: w.ctx, links: map[link]struct{}{}}, tops: w.tops.duplicate()}
 	}
 	one := w.one
-	w.walk.task = t
-	one.walks <- w.walk
-	limit := time.NewTimer(w.d.options.PodTime + endWait)
+	next.walker, next.tops = w.walk.walker, w.walk.tops
+	one.walks <- next
+	limit := time.NewTimer(most + endWait)
 	defer limit.Stop()
 	select {
 	case r := <-one.results:
-		return w.publish(t, r)
+		return r, nil
 	case <-limit.C:
 	case <-w.ctx.Done():
 		limit.Reset(endWait / 2)
 		select {
 		case r := <-one.results:
-			return w.publish(t, r)
+			return r, nil
 		case <-limit.C:
 		}
 	}
-	r, err := w.d.abandon(t.uid, one)
-	if err == nil {
-		return w.publish(t, r)
+	if r, err = w.d.abandon(key, one); err != nil {
+		w.one = nil
 	}
-	w.one = nil
-	w.d.publish(t.uid, t.unknown(err))
-	return err
-}
-
-func (w *walkers) publish(t *task, r walked) error {
-	w.d.publish(t.uid, r.podDirectories)
-	return r.err
+	return r, err
 }
 
 // unknown returns an empty measurement with its cause.
@@ -127,13 +136,20 @@ func (d *Directories) thread() *walking {
 func (d *Directories) run(one *walking) {
 	runtime.LockOSThread()
 	yield()
+	at := func(dir string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		one.where = dir
+	}
 	for next := range one.walks {
-		m, err := d.measurePod(next.walker, next.tops, next.task, func(dir string) {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			one.where = dir
-		})
-		if !d.deliver(one, walked{m, err}) {
+		var r walked
+		if next.task != nil {
+			r.podDirectories, r.err = d.measurePod(next.walker, next.tops, next.task, at)
+		} else {
+			at(next.search)
+			r.found, r.err = d.find(next.search)
+		}
+		if !d.deliver(one, r) {
 			next.tops.close()
 		}
 	}
@@ -141,33 +157,46 @@ func (d *Directories) run(one *walking) {
 
 // duplicate duplicates the descriptors of the same directories.
 func (t tops) duplicate() tops {
-	for _, fd := range []*int{&t.volumes, &t.logs} {
-		if *fd < 0 {
+	for i, fd := range t {
+		if fd < 0 {
 			continue
 		}
 		var err error
-		if *fd, err = unix.FcntlInt(uintptr(*fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-			*fd = -1
+		if t[i], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			t[i] = -1
 		}
 	}
 	return t
 }
 
-// mayWalk returns an error if a pod can not be walked now.
-func (d *Directories) mayWalk(uid string) error {
+// mayWalk returns an error if a pod, or a directory of the host, can not be walked now. Hanging
+// directories of the host do not prevent the walks through pods.
+func (d *Directories) mayWalk(key string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if one := d.hanging[uid]; one != nil {
+	if one := d.hanging[key]; one != nil {
 		return one.hangs()
 	}
-	if len(d.hanging) >= maxHanging {
+	host := 0
+	for other := range d.hanging {
+		if isOnHost(other) {
+			host++
+		}
+	}
+	switch {
+	case isOnHost(key) && host >= maxHostHanging:
+		return fmt.Errorf("the walks through %d directories of the host hang: no more are begun", host)
+	case !isOnHost(key) && len(d.hanging)-host >= maxHanging:
 		return fmt.Errorf("the walks through %d pods hang: no more are begun", maxHanging)
 	}
 	return nil
 }
 
+// isOnHost reports whether a key is the path of a directory of the host. Other keys are UIDs of pods.
+func isOnHost(key string) bool { return strings.HasPrefix(key, "/") }
+
 // abandon leaves a walk that took too long, unless its result has just come.
-func (d *Directories) abandon(uid string, one *walking) (r walked, err error) {
+func (d *Directories) abandon(key string, one *walking) (r walked, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
@@ -176,7 +205,7 @@ func (d *Directories) abandon(uid string, one *walking) (r walked, err error) {
 	default:
 	}
 	one.abandoned = true
-	d.hanging[uid] = one
+	d.hanging[key] = one
 	return walked{}, one.hangs()
 }
 

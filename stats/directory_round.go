@@ -18,24 +18,38 @@ import (
 
 // place is one component of a pod's disk usage.
 type place struct {
-	storage signals.Storage // 0 if it counts for the pod alone
+	storage signals.Storage // 0: files of the kubelet, which pods are not ranked by
 	name    string          // of the container or the volume
 }
 
-// task is the measurement of one pod.
+// task is the measurement of one pod, or of one directory of the host.
 type task struct {
 	uid, key string
 	where    []location
-	tried    time.Time // time of the last attempt, zero for never
-	lap      *lap      // to be resumed, nil for none
+	tried    time.Time     // time of the last attempt, zero for never
+	time     time.Duration // most, for this attempt
+	lap      *lap          // to be resumed, nil for none
+	// others are directories that are not entered: they are measured on their own. Nil for a pod.
+	others map[link]struct{}
 }
 
-// location is the path of a pod's directory.
+// location is the path of a directory.
 type location struct {
 	place
-	logs bool   // relative to the log directory, not the kubelet's
-	path string // relative to that directory
+	top  top
+	path string // relative to top
 }
+
+// top is a directory that contains directories to be measured.
+type top uint8
+
+// The tops.
+const (
+	ofVolumes top = iota // the kubelet's directories of pods
+	ofLogs               // the logs of pods
+	ofHost               // the root of the host
+	topCount
+)
 
 // plan returns a task for each pod, the least recently tried first. The pods are not referenced
 // afterwards.
@@ -46,7 +60,7 @@ func (d *Directories) plan(pods []signals.Pod) []task {
 	for i := range pods {
 		p := &pods[i]
 		known := d.pods[p.UID]
-		todo[i] = task{p.UID, p.Key(), locations(p), known.tried, known.lap}
+		todo[i] = task{uid: p.UID, key: p.Key(), where: locations(p), tried: known.tried, time: d.options.PodTime, lap: known.lap}
 	}
 	slices.SortStableFunc(todo, func(a, b task) int { return a.tried.Compare(b.tried) })
 	return todo
@@ -62,18 +76,18 @@ func locations(p *signals.Pod) []location {
 	if log := p.Namespace + "_" + p.Name + "_" + p.UID; isName(log) {
 		for _, c := range p.Containers {
 			if isName(c.Name) {
-				found = append(found, location{place{signals.Logs, c.Name}, true, log + "/" + c.Name})
+				found = append(found, location{place{signals.Logs, c.Name}, ofLogs, log + "/" + c.Name})
 			}
 		}
 	}
 	for _, v := range p.Volumes {
 		if v.Local && filepath.IsLocal(v.Directory) {
-			found = append(found, location{place{signals.LocalVolumes, v.Name}, false, p.UID + "/volumes/" + filepath.Clean(v.Directory)})
+			found = append(found, location{place{signals.LocalVolumes, v.Name}, ofVolumes, p.UID + "/volumes/" + filepath.Clean(v.Directory)})
 		}
 	}
 	// Contains the containers' writes to /etc/hosts and their termination messages.
 	for _, name := range []string{"etc-hosts", "containers"} {
-		found = append(found, location{place{0, name}, false, p.UID + "/" + name})
+		found = append(found, location{place{0, name}, ofVolumes, p.UID + "/" + name})
 	}
 	return found
 }
@@ -87,6 +101,9 @@ func (d *Directories) round(ctx context.Context, todo []task) error {
 	d.at("the container runtime")
 	asking, cancel := context.WithTimeout(ctx, layersTimeout)
 	layersErr := d.readLayers(asking)
+	if layersErr == nil {
+		layersErr = d.readDeadContainers(asking)
+	}
 	cancel()
 	tops, topsErr := d.openTops()
 	defer tops.close()
@@ -111,20 +128,22 @@ func (d *Directories) round(ctx context.Context, todo []task) error {
 	return errors.Join(topsErr, layersErr, first)
 }
 
-// tops are the open parent directories of all pods.
-type tops struct{ volumes, logs int }
+// tops are open directories, -1 for one that is not open.
+type tops [topCount]int
 
+// openTops opens the parent directories of all pods.
 func (d *Directories) openTops() (t tops, err error) {
 	var errs [2]error
 	d.at(d.options.KubeletRoot)
-	t.volumes, errs[0] = openOnHost(d.options.HostRoot, filepath.Join(d.options.KubeletRoot, "pods"))
+	t[ofVolumes], errs[0] = openOnHost(d.options.HostRoot, filepath.Join(d.options.KubeletRoot, "pods"))
 	d.at(d.options.PodLogs)
-	t.logs, errs[1] = openOnHost(d.options.HostRoot, d.options.PodLogs)
+	t[ofLogs], errs[1] = openOnHost(d.options.HostRoot, d.options.PodLogs)
+	t[ofHost] = -1
 	return t, errors.Join(errs[:]...)
 }
 
 func (t tops) close() {
-	for _, fd := range []int{t.volumes, t.logs} {
+	for _, fd := range t {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -149,7 +168,8 @@ type lap struct {
 // part or a lower bound.
 func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir string)) (m podDirectories, first error) {
 	m.tried = time.Now()
-	w.start(m.tried.Add(d.options.PodTime), d.options.Entries)
+	w.start(m.tried.Add(t.time), d.options.Entries)
+	w.others = t.others
 	before, now := t.lap, &lap{begun: m.tried}
 	if before != nil && m.tried.Sub(before.begun) <= maxLap {
 		now.begun, w.nolinks = before.begun, before.nolinks
@@ -165,15 +185,13 @@ func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir stri
 			now.parts = append(now.parts, *known)
 			continue
 		}
-		top, dir := tops.volumes, filepath.Join(d.options.KubeletRoot, "pods", l.path)
-		if l.logs {
-			top, dir = tops.logs, filepath.Join(d.options.PodLogs, l.path)
-		}
-		if top < 0 {
+		if tops[l.top] < 0 {
 			continue // reported once for all pods
 		}
+		dir := d.path(l)
 		at(dir)
-		p, err := w.part(top, l, known)
+		w.onHost = l.top == ofHost
+		p, err := w.part(tops[l.top], l, known)
 		if errnoOf(err) == unix.ENOENT {
 			continue
 		}
@@ -189,6 +207,11 @@ func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir stri
 		m.lap = now
 	}
 	return m, first
+}
+
+// path returns the path of a location on the host.
+func (d *Directories) path(l *location) string {
+	return filepath.Join([topCount]string{filepath.Join(d.options.KubeletRoot, "pods"), d.options.PodLogs, "/"}[l.top], l.path)
 }
 
 // part counts one directory, or resumes at the position in known.
@@ -224,7 +247,11 @@ func (d *Directories) at(where string) {
 func (d *Directories) publish(uid string, m podDirectories) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.pods[uid]
+	into := d.pods
+	if isOnHost(uid) {
+		into = d.host
+	}
+	old := into[uid]
 	for i := range m.parts {
 		p := &m.parts[i]
 		was := findPart(old.parts, p.place)
@@ -243,7 +270,7 @@ func (d *Directories) publish(uid string, m podDirectories) {
 		}
 	}
 	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.unreadable && p.inodes == 0 })
-	d.pods[uid] = m
+	into[uid] = m
 }
 
 func findPart(parts []part, at place) *part {
@@ -255,14 +282,13 @@ func findPart(parts []part, at place) *part {
 	return nil
 }
 
-// forget drops pods that were not requested for [DirectoryOptions.MaxAge]: they have ended.
+// forget drops pods and directories that were not requested for [DirectoryOptions.MaxAge]: pods have
+// ended.
 func (d *Directories) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for uid, m := range d.pods {
-		if !d.counts(m.tried, now) {
-			delete(d.pods, uid)
-		}
+	for _, all := range []map[string]podDirectories{d.pods, d.host} {
+		maps.DeleteFunc(all, func(_ string, m podDirectories) bool { return !d.counts(m.tried, now) })
 	}
 }

@@ -65,6 +65,7 @@ func (d disk) open(o DirectoryOptions) *Directories {
 	o.HostRoot = d.root
 	if o.PodTime == 0 { // walks run at low priority and may take long on a busy machine
 		o.PodTime, o.RoundTime = time.Minute, time.Minute
+		o.HostTime, o.HostRoundTime = time.Minute, time.Minute
 	}
 	return OpenDirectories(o)
 }

@@ -47,11 +47,13 @@ type walker struct {
 	bytes   int64
 	inodes  int64
 	links   map[link]struct{}
-	nolinks bool   // hard-linked files can no longer be distinguished
-	resume  []step // where the walk of the tree resumes, from its top
-	trail   []step // where it was stopped, deepest level first
-	cut     error  // the first cause of an incomplete tree
-	stopped error  // why counting of the pod stopped
+	nolinks bool              // hard-linked files can no longer be distinguished
+	resume  []step            // where the walk of the tree resumes, from its top
+	trail   []step            // where it was stopped, deepest level first
+	onHost  bool              // the tree is a directory of the host, which may be a mount
+	others  map[link]struct{} // directories that are not entered
+	cut     error             // the first cause of an incomplete tree
+	stopped error             // why counting of the pod stopped
 
 	st     unix.Statx_t
 	levels [][]byte // one buffer per level
@@ -133,7 +135,7 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	switch {
 	case depth > 0 && w.crosses():
 		return 0
-	case depth == 0 && w.isForeign():
+	case depth == 0 && !w.onHost && w.isForeign():
 		return 0
 	case depth == 0 && w.st.Mode&unix.S_IFMT == unix.S_IFLNK:
 		return unix.ELOOP
@@ -264,10 +266,14 @@ func (w *walker) cutBy(why error) {
 }
 
 // crosses reports whether the current entry is a mount, which is not the pod's even on the same
-// device. Kernels before 5.8 do not report mounts: a bind mount of the same filesystem is
-// walked there.
+// device, or measured on its own. Kernels before 5.8 do not report mounts: a bind mount of the same
+// filesystem is walked there.
 func (w *walker) crosses() bool {
-	return w.device != device{w.st.Dev_major, w.st.Dev_minor} || w.st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	if w.device != (device{w.st.Dev_major, w.st.Dev_minor}) || w.st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return true
+	}
+	_, other := w.others[link{w.device, w.st.Ino}]
+	return other
 }
 
 // count adds the current entry, once per inode.

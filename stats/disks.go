@@ -145,6 +145,15 @@ func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err
 	return int64(a.available), int64(a.total), a.err
 }
 
+// identity returns the identity of a filesystem; false until it has answered once.
+func (d *Disks) identity(fs signals.Filesystem) (identity, bool) {
+	at := d.sources()[fs]
+	if at.probe == nil {
+		return identity{}, false
+	}
+	return at.probe.knownIdentity()
+}
+
 // Layout reports which of the three filesystems are shared; ok is false until each has answered
 // once. As in the kubelet, images and writable layers on different filesystems are a split
 // layout, wherever the layers are. containerfs is observed there even if it is not nodefs.

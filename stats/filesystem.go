@@ -51,13 +51,19 @@ func statFilesystem(hostRoot, dir string) (filesystem, error) {
 	if err != nil {
 		return filesystem{}, fmt.Errorf("statfs %s: %w", dir, err)
 	}
-	found.identity.device = uint64(st.Dev) //nolint:unconvert // it is 32 bits wide on some processors
-	if int64(fs.Type) == unix.BTRFS_SUPER_MAGIC {
-		if found.identity, err = btrfsIdentity(fd); err != nil {
-			return filesystem{}, fmt.Errorf("find the btrfs filesystem of %s: %w", dir, err)
-		}
+	found.identity, err = identityOf(fd, &st, &fs)
+	if err != nil {
+		return filesystem{}, fmt.Errorf("find the btrfs filesystem of %s: %w", dir, err)
 	}
 	return found, nil
+}
+
+// identityOf returns the identity of the filesystem of an open file.
+func identityOf(fd int, st *unix.Stat_t, fs *unix.Statfs_t) (identity, error) {
+	if int64(fs.Type) == unix.BTRFS_SUPER_MAGIC {
+		return btrfsIdentity(fd)
+	}
+	return identity{device: uint64(st.Dev)}, nil //nolint:unconvert // it is 32 bits wide on some processors
 }
 
 var (
@@ -106,11 +112,16 @@ func btrfsIdentity(fd int) (identity, error) {
 // openOnHost opens a directory by its path on the host, the root of which may be mounted at
 // hostRoot. It resolves symbolic links relative to the host's root.
 func openOnHost(hostRoot, dir string) (fd int, err error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+	return openHostFile(hostRoot, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+// openHostFile is openOnHost with other flags.
+func openHostFile(hostRoot, dir string, flags int) (fd int, err error) {
+	flags |= unix.O_CLOEXEC
 	if hostRoot == "" || hostRoot == "/" {
 		fd, err = retryOpen(func() (int, error) { return unix.Open(dir, flags, 0) })
 	} else {
-		fd, err = openBelow(hostRoot, dir, flags)
+		fd, err = openBelow(hostRoot, dir, uint64(flags))
 	}
 	if err != nil {
 		return -1, fmt.Errorf("open %s%s: %w%s", strings.TrimSuffix(hostRoot, "/"), dir, err, openRemedies[errnoOf(err)])

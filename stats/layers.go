@@ -13,11 +13,13 @@ import (
 // measured without layers rather than late.
 const layersTimeout = 2 * time.Second
 
-// layers are the writable layers of running containers. A runtime does not report those of dead
-// containers, and they are not counted.
+// layers are the writable layers that the runtime reports: of running containers and, with
+// containerd, of dead ones.
 type layers struct {
-	at   time.Time
-	byID map[string]cri.ContainerStats
+	at       time.Time
+	byID     map[string]cri.ContainerStats
+	byPod    map[string][]string // IDs of the containers, by the UID of their pod
+	reported bool                // the size of any layer
 }
 
 // readLayers queries the runtime until ctx ends. While it does not answer, its last answer is used
@@ -31,9 +33,13 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the sizes of writable layers from the container runtime: %w", err)
 	}
-	l := layers{at, make(map[string]cri.ContainerStats, len(found))}
+	l := layers{at: at, byID: make(map[string]cri.ContainerStats, len(found)), byPod: map[string][]string{}}
 	for _, c := range found {
 		l.byID[c.ID] = c
+		l.reported = l.reported || c.WritableBytes.Known || c.WritableInodes.Known
+		if c.PodUID != "" {
+			l.byPod[c.PodUID] = append(l.byPod[c.PodUID], c.ID)
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,24 +91,22 @@ func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
 func (d *Directories) layersBefore(since time.Time) (old int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	reported := false
+	if !d.layers.reported {
+		return 0
+	}
 	for _, c := range d.layers.byID {
 		known := c.WritableBytes.Known || c.WritableInodes.Known
-		reported = reported || known
 		if !known || !c.WritableTime.IsZero() && c.WritableTime.Before(since) {
 			old++
 		}
-	}
-	if !reported {
-		return 0
 	}
 	return old
 }
 
 // of returns the size of a container's layer, unknown without the container's ID.
-func (l *layers) of(k *signals.Container) (u signals.FilesystemUsage) {
-	found, running := l.byID[k.ID]
-	if !running || k.ID == "" {
+func (l *layers) of(id string) (u signals.FilesystemUsage) {
+	found, reported := l.byID[id]
+	if !reported || id == "" {
 		return u
 	}
 	if found.WritableBytes.Known {

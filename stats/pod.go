@@ -162,9 +162,11 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	var errs [3]error
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
-	m.unreclaimable = 0
+	m.unreclaimable, m.usage.MemoryRelief, m.usage.MemoryFiles = 0, signals.Measured[signals.Bytes]{}, signals.Measured[signals.Bytes]{}
 	if m.usage.Memory.Known {
 		m.unreclaimable = signals.Bytes(own.Unreclaimable())
+		m.usage.MemoryRelief = signals.Of(signals.Bytes(own.WithoutCaches()))
+		m.usage.MemoryFiles = signals.Of(signals.Bytes(own.FilesInMemory()))
 	}
 	for i := range m.containers { // upToDate has just read the children
 		u, err := m.containers[i].memory.Read()

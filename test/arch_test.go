@@ -111,6 +111,7 @@ var mayImport = map[string]struct {
 	"test/e2e":                      {nil, "it has tests only"},
 	"test/e2e/image":                {nil, "it has tests only"},
 	"test/e2e/whole":                {nil, "it has tests only"},
+	"test/e2e/transcript":           {nil, "it renders the output of tests"},
 	"test/harness/nodee2e":          {[]string{"test/harness/vm/wire"}, "it runs the node tests of Kubernetes against binaries"},
 	"test/harness/vm":               {[]string{"test/harness/vm/wire", "test/harness/cluster"}, "it boots a virtual machine and runs programs in it"},
 	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is the only program of the machine beside the one under test"},
@@ -120,7 +121,9 @@ var mayImport = map[string]struct {
 	"test/bench/lifecycle":          {[]string{"internal/kube/api", "internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller with its defaults, as the program does"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
-	"test/demo/picture":             {nil, "it renders text of any program"},
+	"test/demo/picture":             {[]string{"test/demo/markup"}, "it renders text of any program"},
+	"test/demo/markup":              {nil, "it knows no picture"},
+	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "simulate", "test/demo/markup"}, "it draws what a simulation decides, and decides nothing"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.

@@ -204,7 +204,7 @@ func isCore(dir string) bool {
 // and changes nothing but the state of decisions.
 func isCheck(name string) bool {
 	switch name {
-	case "agent/check.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go":
+	case "agent/check.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go", "agent/growth.go":
 		return true
 	}
 	return false

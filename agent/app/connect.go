@@ -54,9 +54,11 @@ func (a *app) openRuntime(ctx context.Context) error {
 	disks := stats.DiskOptions{HostRoot: c.HostRoot, NodeDirectory: nearestExisting(c.HostRoot, c.RootDir)}
 	directories := stats.DirectoryOptions{HostRoot: c.HostRoot, KubeletRoot: c.RootDir, PodLogs: c.PodLogsDir}
 	if a.runtime != nil {
-		disks.Filesystems, directories.Layers = a.runtime.ImageFilesystems, a.runtime.ContainerStats
+		disks.Filesystems = a.runtime.ImageFilesystems
+		directories.Layers, directories.Containers = a.runtime.ContainerStats, a.runtime.Containers
 	}
 	a.node.disks, a.node.directories = stats.OpenDisks(disks), stats.OpenDirectories(directories)
+	a.node.onDisks = stats.NewDiskConsumers(a.node.disks, a.node.directories)
 	a.group.Go(func() { a.node.disks.Run(ctx) })
 	if a.runtime != nil {
 		a.group.Go(func() { a.watchRuntime(ctx) })

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -26,10 +27,12 @@ type node struct {
 	places      *cgroup.PodPlaces
 	restored    map[string]bool // places in which interrupted kills were undone
 	stats       *stats.Node
+	consumers   *stats.Consumers
 	cgroups     *stats.Pods // where pods are, whatever measures them
 	provider    stats.Provider
 	disks       *stats.Disks
 	directories *stats.Directories
+	onDisks     *stats.DiskConsumers
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: stalls wake nothing
 	killer      *kill.Killer
@@ -65,7 +68,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, evictor: &evict.Evictor{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, consumers: stats.NewConsumers(options), evictor: &evict.Evictor{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -135,9 +138,9 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	for i := range n.read { // other providers do not count tasks
+	for i := range n.read { // other providers count neither tasks nor the memory that is freed
 		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
-			usage.Tasks = own.Tasks
+			usage.Tasks, usage.MemoryRelief, usage.MemoryFiles = own.Tasks, own.MemoryRelief, own.MemoryFiles
 		}
 	}
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.wasEvicted(c.Pod) })
@@ -170,8 +173,16 @@ func (n *node) Refresh(context.Context) {
 // Stalls implements agent.Stalls.
 func (n *node) Stalls() []signals.Stall { return n.stalls.Since(n.pods(), time.Now()) }
 
-// Consumers implements agent.Holders.
-func (n *node) Consumers() []signals.Consumer { return n.stats.Consumers() }
+// Consumers implements agent.Consumers.
+func (n *node) Consumers(ctx context.Context, of agent.Shortage) signals.Consumption {
+	switch of.Signal.Definition().Condition {
+	case signals.MemoryPressure:
+		return n.consumers.Memory()
+	case signals.PIDPressure:
+		return n.consumers.PIDs()
+	}
+	return n.onDisks.Measure(ctx, stats.UsedFilesystem{Signal: of.Signal, Used: of.Seen.Capacity - of.Seen.Available, Pods: of.Pods, Active: n.pods()})
+}
 
 // maxEvicted bounds the number of evicted pods that are known.
 const maxEvicted = 1000

@@ -39,6 +39,53 @@ func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 	}
 }
 
+// The memory that is freed with a pod comes from its cgroup, whatever measures its working set.
+func TestMeasure_ReadsReliefBesideProvider(t *testing.T) {
+	h := cgroup.At(cgroup.V2, t.TempDir())
+	pod := h.Dir("memory", "/kubepods/podab")
+	if err := os.MkdirAll(pod, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"memory.current": "1000000\n", "memory.stat": "anon 300000\nfile 700000\nactive_file 600000\ninactive_file 100000\n"} {
+		if err := os.WriteFile(filepath.Join(pod, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &node{cgroups: stats.OpenPods(h, "/"), provider: cgrouplessProvider{}, source: onePod{}, directories: stats.OpenDirectories(stats.DirectoryOptions{})}
+	defer n.cgroups.Close()
+	if got := n.Measure(t.Context()); len(got) != 1 || got[0].Usage.MemoryRelief != signals.Of[signals.Bytes](300_000) || got[0].Usage.Memory.Known {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A pod between two runs of a crashing container is ranked for the disk space that its end frees.
+func TestHoldsDisk_CountsDeadContainers(t *testing.T) {
+	bytes := func(n signals.Bytes) signals.FilesystemUsage {
+		return signals.FilesystemUsage{Bytes: signals.Of(n)}
+	}
+	for about, tc := range map[string]struct {
+		usage signals.Usage
+		runs  bool
+		want  bool
+	}{
+		"nothing":                 {signals.Usage{}, false, false},
+		"logs":                    {signals.Usage{EphemeralStorage: signals.Of(minHeld)}, false, true},
+		"dead layers":             {signals.Usage{OtherLayers: bytes(minHeld)}, false, true},
+		"both together":           {signals.Usage{EphemeralStorage: signals.Of(minHeld / 2), OtherLayers: bytes(minHeld / 2)}, false, true},
+		"less":                    {signals.Usage{EphemeralStorage: signals.Of(minHeld / 2), OtherLayers: bytes(minHeld/2 - 1)}, false, false},
+		"dead layer not reported": {signals.Usage{OtherLayers: signals.FilesystemUsage{Incomplete: "not reported"}}, false, true},
+		"a container runs":        {signals.Usage{OtherLayers: bytes(minHeld)}, true, false},
+	} {
+		c := signals.Candidate{Pod: &signals.Pod{Containers: []signals.Container{{Name: "app"}}}, Usage: &tc.usage}
+		if tc.runs {
+			c.Pod.Containers[0].ID = "id"
+		}
+		if got := holdsDisk(&c); got != tc.want {
+			t.Errorf("%s: %t", about, got)
+		}
+	}
+}
+
 type onePod struct{}
 
 func (onePod) pods() []signals.Pod { return []signals.Pod{{UID: "ab"}} }

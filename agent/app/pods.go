@@ -77,15 +77,25 @@ const (
 func podsToSave(active []signals.Pod) []signals.Pod {
 	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
-		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
-			pod.Containers, pod.Volumes = nil, nil
+		own := len(pod.Containers) + len(pod.Volumes) + hostPathParts(pod.HostPaths)
+		if own > maxPartsOfAPod {
+			pod.Containers, pod.Volumes, pod.HostPaths, own = nil, nil, nil, 0
 		}
-		if parts += 1 + len(pod.Containers) + len(pod.Volumes); parts > maxSavedParts {
+		if parts += 1 + own; parts > maxSavedParts {
 			break
 		}
 		saved = append(saved, pod)
 	}
 	return saved
+}
+
+// hostPathParts returns the size of long paths in parts of about 250 bytes. JSON may need six for
+// each byte.
+func hostPathParts(paths []string) (parts int) {
+	for _, path := range paths {
+		parts += 6 * len(path) / 250
+	}
+	return parts
 }
 
 func (a *apiPods) pods() []signals.Pod {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -32,6 +33,15 @@ func TestPodsToSave_BoundsPartsPerPod(t *testing.T) {
 	}
 	if len(saved) != 500 || len(saved[499].Volumes) != 10 || len(active[0].Volumes) != 250 {
 		t.Errorf("%d pods are saved", len(saved))
+	}
+	for i := range active { // paths with characters that JSON replaces by six bytes
+		active[i].Containers, active[i].Volumes = nil, make([]signals.Volume, 1+i%90)
+		for range active[i].Volumes {
+			active[i].HostPaths = append(active[i].HostPaths, "/"+strings.Repeat("\x01", 2*i))
+		}
+	}
+	if text, err = json.Marshal(podsToSave(active)); err != nil || len(text) > 6<<20 {
+		t.Errorf("%d bytes with long paths, %v", len(text), err)
 	}
 	many := make([]signals.Pod, 2*maxSavedParts)
 	if len(podsToSave(many)) != maxSavedParts {

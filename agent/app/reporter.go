@@ -41,6 +41,7 @@ type reporter struct {
 	digested       *eviction.Policy // the policy of digest
 	digest         string
 	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
+	helpless       [signals.Count]bool      // a threshold is met, and no pod helps
 	vitals         atomic.Pointer[vitals]
 }
 
@@ -72,7 +73,38 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 		r.metrics.Conditions(r.lastConditions)
 		r.reportConditions(s, p)
 	}
+	r.recordHelpless(o)
 	r.record(o)
+}
+
+// recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
+// only a periodic check finds that its threshold is no longer met. A busy disk may not answer a check in
+// time, which must not reset the alert.
+func (r *reporter) recordHelpless(o *agent.Outcome) {
+	set := func(s signals.Signal, is bool) {
+		if r.helpless[s] != is {
+			r.helpless[s] = is
+			r.metrics.NoPodHelps(s, is)
+		}
+	}
+	if o.Snapshot.Kind == signals.Periodic {
+		for s := range signals.All {
+			if r.helpless[s] && !o.Verdict.GracePassed.Has(s) && !o.Verdict.Unknown.Has(s) {
+				set(s, false)
+			}
+		}
+	}
+	if o.Evicted != nil && o.Verdict.Target != nil && !o.EndedByStorageLimit {
+		set(o.Verdict.Target.Signal, false)
+	}
+	if o.NoneHelps() {
+		set(o.Verdict.Target.Signal, true)
+	}
+	for i := range o.Passed {
+		if p := &o.Passed[i]; p.NoneHelps() {
+			set(p.Verdict.Target.Signal, true)
+		}
+	}
 }
 
 // record counts the outcome of a check.
@@ -149,7 +181,7 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
-	if d.Spared > 0 {
+	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}
 	switch {
@@ -169,6 +201,8 @@ func (r *reporter) Report(d *agent.Decision) {
 		r.release(d.Signal, d.UID)
 	case d.LimitedBy != "":
 		r.reportLimited(d)
+	case d.Decision == agent.NoneHelps:
+		r.reportNoneHelps(d)
 	case d.Decision == agent.ReclaimDone && d.FreedBytes != nil:
 		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
 			r.metrics.Freed(metrics.Eviction, *d.FreedBytes)
@@ -221,19 +255,22 @@ func (a *app) openReporter(ctx context.Context) error {
 // reportLimited counts evictions that the limiter blocks, and creates an event if evictions
 // are ineffective.
 func (r *reporter) reportLimited(d *agent.Decision) {
-	r.metrics.EvictionsLimited(d.LimitedBy)
-	if d.Decision == agent.Ineffective && r.events != nil && r.arming.armed() {
-		r.events.Ineffective(d.Reason + consumersText(d.MemoryConsumers))
+	if d.Repeated == "" {
+		r.metrics.EvictionsLimited(d.LimitedBy)
+	}
+	if d.Decision == agent.Ineffective && isComplete(d) && r.events != nil && r.arming.armed() {
+		r.events.Ineffective(eventText(d))
 	}
 }
 
-// maxNamed is the number of memory consumers in an event.
-const maxNamed = 3
-
-// consumersText describes the first memory consumers for an event.
-func consumersText(consumers []signals.Consumer) (text string) {
-	for i, h := range consumers[:min(len(consumers), maxNamed)] {
-		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signals.Format(signals.Amount(h.Bytes), signals.UnitBytes)
+// reportNoneHelps creates an event if no pod helps.
+func (r *reporter) reportNoneHelps(d *agent.Decision) {
+	s, err := signals.Parse(d.Signal)
+	if err != nil || !isComplete(d) || r.events == nil || !r.arming.armed() {
+		return
 	}
-	return text
+	r.events.NoPodHelps(s, d.Repeated == agent.RepeatImminent || d.Repeated == agent.RepeatUsedUp, eventText(d), d.Time)
 }
+
+// isComplete reports whether a decision has its consumers: otherwise it is reported again with them.
+func isComplete(d *agent.Decision) bool { return d.Consumers != nil || d.Repeated != "" }

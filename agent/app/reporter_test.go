@@ -6,10 +6,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
@@ -18,7 +23,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // A listCounter counts lists of sandboxes, with which the removal of a pod begins.
@@ -44,6 +51,7 @@ func TestReporter_CountsSparedPods(t *testing.T) {
 	memory := signals.MemoryAvailable.String()
 	for _, d := range []*agent.Decision{
 		{Decision: agent.NoneHelps, Signal: memory, Spared: 3, KubeletWouldEvict: "default/a"},
+		{Decision: agent.NoneHelps, Signal: memory, Spared: 3, KubeletWouldEvict: "default/a", Repeated: agent.RepeatMeasured},
 		{Decision: agent.Limited, LimitedBy: "quota", Signal: memory, Spared: 2}, // behind a pod that is limited
 		{Decision: agent.Evicted, Signal: memory},
 	} {
@@ -55,6 +63,122 @@ func TestReporter_CountsSparedPods(t *testing.T) {
 		if !strings.Contains(page.Body.String(), want+"\n") {
 			t.Errorf("%s is not served", want)
 		}
+	}
+}
+
+// The event follows once the consumers are known, and again when the signal is exhausted.
+func TestReporter_EventNamesConsumers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := apitest.NewFake(t, &corev1.Node{})
+		lines := decisionlog.NewLines(io.Discard)
+		defer lines.Close()
+		r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{LinesDropped: lines.Lost}), arming: stateWithoutFile(false), events: nodestatus.NewEvents(apitest.From(fake), "n", time.Minute)}
+		defer r.events.Close()
+		data := []signals.Consumer{{Name: "/data", Kind: signals.ConsumerHostPath, Amount: 40 << 30, Pod: "default/writer"}}
+		now := time.Now()
+		for _, d := range []agent.Decision{
+			{Decision: agent.NoneHelps, Reason: "at once"},
+			{Decision: agent.NoneHelps, Reason: "why", Repeated: agent.RepeatMeasured, Consumers: data},
+			{Decision: agent.NoneHelps, Reason: "flaps", Consumers: data},
+			{Decision: agent.NoneHelps, Reason: "nothing left", Repeated: agent.RepeatUsedUp, Consumers: data},
+			{Decision: agent.Ineffective, LimitedBy: "ineffective", Reason: "at once"},
+			{Decision: agent.Ineffective, LimitedBy: "ineffective", Reason: "in vain", Repeated: agent.RepeatMeasured, Consumers: data},
+		} {
+			d.Signal, d.Time = "nodefs.available", now
+			r.Report(&d)
+			<-time.After(time.Second) // two events at one instant would share a name
+		}
+		list, err := fake.Clientset.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range list.Items {
+			got = append(got, e.Type+" "+e.Reason+" "+e.InvolvedObject.Kind+": "+e.Message)
+		}
+		want := []string{
+			"Warning NoPodHelps Node: why; held by /data (mounted by default/writer) 40Gi",
+			"Warning NoPodHelps Node: nothing left; held by /data (mounted by default/writer) 40Gi",
+			"Warning EvictionsIneffective Node: in vain; held by /data (mounted by default/writer) 40Gi",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		page := httptest.NewRecorder()
+		r.metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if want := `plimsoll_evictions_limited_total{reason="ineffective"} 1`; !strings.Contains(page.Body.String(), want+"\n") {
+			t.Errorf("%s is not served: a limit counts once", want)
+		}
+	})
+}
+
+// A disarmed agent writes no event.
+func TestReporter_NoEventWhileDisarmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := apitest.NewFake(t, &corev1.Node{})
+		lines := decisionlog.NewLines(io.Discard)
+		defer lines.Close()
+		r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(true), events: nodestatus.NewEvents(apitest.From(fake), "n", time.Minute)}
+		defer r.events.Close()
+		r.Report(&agent.Decision{Decision: agent.NoneHelps, Signal: "nodefs.available", Repeated: agent.RepeatMeasured})
+		<-time.After(time.Second)
+		if list, err := fake.Clientset.CoreV1().Events("").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+	})
+}
+
+// The metric is 1 from the check in which no pod helps to the one in which the threshold is not met, or
+// a pod was evicted for it.
+func TestReporter_MeasuresNoPodHelps(t *testing.T) {
+	m := metrics.New(metrics.Settings{LinesDropped: func() int64 { return 0 }})
+	r := &reporter{metrics: m}
+	value := func(s signals.Signal) string {
+		page := httptest.NewRecorder()
+		m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		_, rest, _ := strings.Cut(page.Body.String(), `plimsoll_no_pod_helps{signal="`+s.String()+`"} `)
+		text, _, _ := strings.Cut(rest, "\n")
+		return text
+	}
+	disk, memory := eviction.Threshold{Signal: signals.NodefsAvailable}, eviction.Threshold{Signal: signals.MemoryAvailable}
+	helpless := func(kind signals.Kind, t *eviction.Threshold) agent.Outcome {
+		o := agent.Outcome{Snapshot: &signals.Snapshot{Kind: kind}, Spared: 1, Verdict: eviction.Verdict{Target: t}}
+		o.Verdict.GracePassed.Add(t.Signal)
+		return o
+	}
+	met := func(kind signals.Kind, all ...signals.Signal) *agent.Outcome {
+		o := &agent.Outcome{Snapshot: &signals.Snapshot{Kind: kind}}
+		for _, s := range all {
+			o.Verdict.GracePassed.Add(s)
+		}
+		return o
+	}
+	both := helpless(signals.Periodic, &memory)
+	both.Verdict.GracePassed.Add(disk.Signal)
+	both.Passed = []agent.Outcome{helpless(signals.Periodic, &disk)}
+	evicted := met(signals.Periodic, disk.Signal, memory.Signal)
+	evicted.Verdict.Target, evicted.Evicted = &memory, &eviction.Eviction{}
+	slow := met(signals.Periodic, memory.Signal) // the disk has not answered
+	slow.Verdict.Unknown.Add(disk.Signal)
+	for i, step := range []struct {
+		outcome      *agent.Outcome
+		disk, memory string
+	}{
+		{met(signals.Periodic), "", ""},
+		{&both, "1", "1"},
+		{met(signals.Periodic, disk.Signal, memory.Signal), "1", "1"}, // garbage is being collected
+		{met(signals.Early), "1", "1"},                                // evaluates memory only
+		{slow, "1", "1"},
+		{evicted, "1", "0"},
+		{met(signals.Periodic, memory.Signal), "0", "0"},
+	} {
+		r.recordHelpless(step.outcome)
+		if gotDisk, gotMemory := value(disk.Signal), value(memory.Signal); gotDisk != step.disk || gotMemory != step.memory {
+			t.Errorf("step %d: nodefs %q, memory %q, want %q, %q", i, gotDisk, gotMemory, step.disk, step.memory)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { r.recordHelpless(&both) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -324,13 +324,3 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 		t.Error("an invalid section was used, or not logged")
 	}
 }
-
-func TestConsumersText_ListsLargestThree(t *testing.T) {
-	limits := []signals.Consumer{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
-	if got, want := consumersText(limits), "; held by cgroup daemon 300Mi, pods (kubepods) 100Mi, slab, unreclaimable 3Mi"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := consumersText(nil); got != "" {
-		t.Errorf("no consumers: %q, want an empty text", got)
-	}
-}

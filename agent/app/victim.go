@@ -146,10 +146,12 @@ func (n *node) holdsMemory(pod *signals.Pod) bool {
 	return n.cgroups.Unreclaimable(pod.UID) >= minHeld && betweenRuns(pod)
 }
 
-// holdsDisk reports whether a pod without processes holds disk space.
+// holdsDisk reports whether a pod without processes holds disk space. A dead container may hold any
+// amount if its layer was not measured.
 func holdsDisk(c *signals.Candidate) bool {
-	used := c.Usage.EphemeralStorage
-	return used.Known && used.Value >= minHeld && betweenRuns(c.Pod)
+	dead := &c.Usage.OtherLayers
+	held := c.Usage.EphemeralStorage.Value + dead.Bytes.Value
+	return (held >= minHeld || dead.Incomplete != "") && betweenRuns(c.Pod)
 }
 
 // betweenRuns reports whether a pod without processes waits for the restart of a container.

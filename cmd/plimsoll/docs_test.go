@@ -29,7 +29,8 @@ var flagsOfOthers = strings.Fields(`
 	force-conflicts sort-by field-selector from-literal replicas
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
-	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold`)
+	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
+	unit vacuum-size`)
 
 // Documents, examples, manifests and help texts name only flags and values of the program.
 func TestDocs_NameFlagsThatExist(t *testing.T) {

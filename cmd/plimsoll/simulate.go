@@ -18,6 +18,7 @@ const maxScenarioBytes = 64 << 20
 
 func simulateCommand() *cobra.Command {
 	var output string
+	var compare bool
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Run the decisions of agent or controller over a scenario file in virtual time",
@@ -26,6 +27,11 @@ time, and prints what they are: of the agent for a NodeScenario (one node under
 pressure), of the controller for a ClusterScenario (many nodes that live and
 die, and their pods). FILE is YAML or JSON, - is standard input. It needs no
 root, no kernel feature and no cluster.
+
+--compare runs a NodeScenario with evictionChoice helps and with kubelet, and
+prints the steps in which they decide differently, with the reasons and a
+summary. Observations are those of the file: a pod that only one of them evicts
+changes no observation of a later step.
 
 Exit status: 0 simulated, 1 the file can not be read, 2 it is not a valid
 scenario (a line on standard error for every fault).`,
@@ -36,14 +42,15 @@ scenario (a line on standard error for every fault).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runScenario(cmd, args[0], output)
+			return runScenario(cmd, args[0], output, compare)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with one object per line")
+	cmd.Flags().BoolVar(&compare, "compare", false, "run a NodeScenario with evictionChoice helps and kubelet, and print the steps in which they decide differently")
 	return cmd
 }
 
-func runScenario(cmd *cobra.Command, name, output string) error {
+func runScenario(cmd *cobra.Command, name, output string, compare bool) error {
 	if output != "text" && output != "json" {
 		return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
 	}
@@ -54,6 +61,13 @@ func runScenario(cmd *cobra.Command, name, output string) error {
 	scenario, faults := simulate.Parse(data)
 	if err := faults.Err(); err != nil {
 		return invalidError{err}
+	}
+	if compare {
+		node, is := scenario.(*simulate.NodeScenario)
+		if !is {
+			return invalidError{fmt.Errorf("--compare: %s is a ClusterScenario, which has no evictionChoice: simulate it without --compare, or compare a %s", name, simulate.NodeKind)}
+		}
+		scenario = node.Compare()
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	write := scenario.WriteText

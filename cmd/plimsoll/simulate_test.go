@@ -45,6 +45,35 @@ func TestSimulate_ClusterScenario(t *testing.T) {
 	}
 }
 
+func TestSimulate_Compare(t *testing.T) {
+	const example = "../../examples/scenarios/helps-host-path-writer.yaml"
+	want, err := os.ReadFile(strings.TrimSuffix(example, ".yaml") + ".compared.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the same bytes
+		if status, out, errs := plimsoll("", "simulate", "--compare", "-o", "json", example); status != 0 || out != string(want) || errs != "" {
+			t.Errorf("json: status %d, %s%s", status, errs, out)
+		}
+	}
+	status, out, errs := plimsoll("", "simulate", example, "--compare")
+	if status != 0 || errs != "" || !strings.Contains(out, "\n15 of 18 steps differ\n") {
+		t.Errorf("text: status %d, %s%s", status, errs, out)
+	}
+}
+
+// A ClusterScenario has no choice to compare.
+func TestSimulate_CompareRefusesClusterScenario(t *testing.T) {
+	const example = "../../examples/clusters/one-dead-node.yaml"
+	for _, output := range []string{"text", "json"} {
+		status, out, errs := plimsoll("", "simulate", "--compare", "-o", output, example)
+		want := "--compare: " + example + " is a ClusterScenario, which has no evictionChoice: simulate it without --compare, or compare a NodeScenario\n"
+		if status != exitInvalid || out != "" || errs != want {
+			t.Errorf("%s: status %d, on standard output %q, on standard error\n%swant\n%s", output, status, out, errs, want)
+		}
+	}
+}
+
 func TestSimulate_StandardInput(t *testing.T) {
 	data, err := os.ReadFile(example)
 	if err != nil {
@@ -77,6 +106,7 @@ func TestSimulate_ExitStatus(t *testing.T) {
 		{"empty input", "", []string{"-"}, 2, []string{"apiVersion: required", "kind: required", "steps: required"}},
 		{"invalid YAML", "{", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
 		{"binary input", "\x00\xff\xfe", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
+		{"faults of a scenario to compare", "apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\nsteps: [{at: x}]", []string{"--compare", "-"}, 2, []string{"steps[0].at: \"x\": "}},
 		{"unknown format", "", []string{"-o", "xml", "-"}, 2, []string{`--output: "xml": must be text or json`}},
 		{"no file", "", nil, 2, []string{"simulate takes one scenario file"}},
 		{"two files", "", []string{"a", "b"}, 2, []string{"simulate takes one scenario file"}},

@@ -13,7 +13,8 @@ import (
 type Share struct {
 	UID   string
 	Used  signals.Amount
-	Known bool // false: it exists, but was not measured
+	Kept  signals.Amount // the part of Used that stays in use after the pod's end, as page cache
+	Known bool           // false: it exists, but was not measured
 }
 
 // Observation is the observation of a resource at one time: the available amount and the usage of each
@@ -150,7 +151,7 @@ func (r *Limiter) Clear(c signals.Condition) bool {
 }
 
 // grown returns the growth of the usage outside of pods. A pod measured at only one of the two
-// times counts as unchanged. A new or ended pod counts with all its usage.
+// times counts as unchanged. A new pod counts with all its usage, an ended one with what it freed.
 func grown(before, now *Observation) signals.Amount {
 	all := minus(minus(now.Total, now.Left), minus(before.Total, before.Left))
 	shares := slices.Clone(before.Shares)
@@ -170,7 +171,7 @@ func grown(before, now *Observation) signals.Amount {
 	}
 	for i, s := range shares {
 		if !seen[i] && s.Known {
-			all = all.Plus(s.Used)
+			all = all.Plus(minus(s.Used, s.Kept))
 		}
 	}
 	return all

@@ -66,6 +66,20 @@ func TestLimiter_DetectsIneffectiveEviction(t *testing.T) {
 	}
 }
 
+// The page cache of an ended pod stays in use, and is no growth outside of pods.
+func TestLimiter_PageCacheOfEndedPodIsNoGrowth(t *testing.T) {
+	for left, want := range map[signals.Amount]bool{120: false, 105: false, 104: true} { // 90 before, 30 of 100 to be freed
+		r := limiter.New(limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Minute})
+		before := limiter.Observation{Left: 90, Total: 1000, Shares: shares(100, 200)}
+		before.Shares[0].Kept = 70
+		r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 30, Before: before})
+		limit := r.Evaluate(signals.MemoryPressure, at(0), &limiter.Observation{Left: left, Total: 1000, Shares: shares(0, 200)[1:]})
+		if got := limit.By == limiter.Ineffective; got != want {
+			t.Errorf("%d available: ineffective %v, want %v", left, got, want)
+		}
+	}
+}
+
 // An eviction of a pod with unknown usage is ineffective if it freed nothing.
 func TestLimiter_UnknownUsageIneffectiveIfNothingFreed(t *testing.T) {
 	for left, want := range map[signals.Amount]bool{89: true, 90: true, 91: false} {

@@ -35,6 +35,9 @@ type Pod struct {
 	// requests nor limits.
 	Ephemeral []string
 	Volumes   []Volume
+	// HostPaths are the paths of its hostPaths on the node. Files there count as no pod's usage. A path
+	// that is too long to be stored is empty.
+	HostPaths []string `json:",omitempty"`
 
 	// EndsBy is the end of the grace period of a deleted pod; zero for other pods.
 	EndsBy time.Time
@@ -113,10 +116,25 @@ type Usage struct {
 	Time             time.Time
 	Memory           Measured[Bytes] // working set
 	Processes        Measured[PIDs]
-	Tasks            Measured[PIDs]  // threads included: they are freed with the pod, and not ranked by
 	EphemeralStorage Measured[Bytes] // layers, logs, local volumes
 	Containers       []ContainerUsage
 	Volumes          []VolumeUsage
+
+	// The following is freed with the pod, and not ranked by.
+
+	Tasks Measured[PIDs] // threads included
+	// MemoryRelief is the part of the memory that is not page cache. If it is unknown, all of Memory
+	// counts.
+	MemoryRelief Measured[Bytes]
+	// MemoryFiles is the part of the memory in files: of tmpfs volumes and shared memory. It is freed
+	// when the kubelet unmounts them.
+	MemoryFiles Measured[Bytes]
+	// OtherLayers are writable layers of containers other than Containers: dead ones, ephemeral ones,
+	// and those not reported as running yet.
+	OtherLayers FilesystemUsage
+	// KubeletFiles are the files that the kubelet stores on nodefs for the pod: its /etc/hosts, its
+	// termination messages.
+	KubeletFiles FilesystemUsage
 }
 
 // ContainerUsage is the measured usage of one container.
@@ -141,6 +159,16 @@ type FilesystemUsage struct {
 	// Uncountable: no later measurement counts the rest either, as it is beyond a bound of the
 	// measurement.
 	Uncountable bool
+}
+
+// Add adds the usage of another directory tree. An incomplete usage has the first cause.
+func (u *FilesystemUsage) Add(o *FilesystemUsage) {
+	u.Bytes = Measured[Bytes]{Bytes(Amount(u.Bytes.Value).Plus(Amount(o.Bytes.Value))), u.Bytes.Known || o.Bytes.Known}
+	u.Inodes = Measured[Inodes]{Inodes(Amount(u.Inodes.Value).Plus(Amount(o.Inodes.Value))), u.Inodes.Known || o.Inodes.Known}
+	if u.Incomplete == "" {
+		u.Incomplete = o.Incomplete
+	}
+	u.Uncountable = u.Uncountable || o.Uncountable
 }
 
 // Container returns the usage of a container, or nil. Usage read from cgroups is identified by

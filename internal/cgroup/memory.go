@@ -25,7 +25,21 @@ func (u MemoryUsage) WorkingSet() uint64 {
 // memory and files in memory (tmpfs). Such files outlive the processes that wrote them, until
 // they are removed or unmounted. Kernel memory is not counted.
 func (u MemoryUsage) Unreclaimable() uint64 {
-	return u.Anon + u.File - min(u.File, u.ActiveFile+u.InactiveFile)
+	return u.Anon + u.FilesInMemory()
+}
+
+// FilesInMemory returns the memory in files of tmpfs and in shared memory. It stays charged after the
+// end of all processes, until the files are removed or unmounted.
+func (u MemoryUsage) FilesInMemory() uint64 {
+	return u.File - min(u.File, u.ActiveFile+u.InactiveFile)
+}
+
+// WithoutCaches returns the memory that is freed with the cgroup's processes and its files in
+// memory: the usage without page cache and without reclaimable slab. The kernel reclaims both
+// anyway, and page cache stays charged to the ancestors of a removed cgroup. Version 1 does not
+// report reclaimable slab, so there it is included.
+func (u MemoryUsage) WithoutCaches() uint64 {
+	return u.Usage - min(u.Usage, u.ActiveFile+u.InactiveFile+u.SlabReclaimable)
 }
 
 // memoryFiles are the names of the memory controller's files.

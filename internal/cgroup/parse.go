@@ -45,33 +45,41 @@ type MemoryStat struct {
 	File         uint64 // v1 total_cache, v2 file: page cache, tmpfs and shared memory included
 	ActiveFile   uint64 // page cache used more than once; the kubelet counts it as used
 	InactiveFile uint64 // page cache reclaimed first; the kubelet counts it as available
+	// SlabReclaimable is kernel memory that is reclaimed like page cache. Version 1 does not report
+	// it: 0.
+	SlabReclaimable uint64
 }
 
 // Plus returns the sum of both.
 func (s MemoryStat) Plus(o MemoryStat) MemoryStat {
-	return MemoryStat{s.Anon + o.Anon, s.File + o.File, s.ActiveFile + o.ActiveFile, s.InactiveFile + o.InactiveFile}
+	return MemoryStat{s.Anon + o.Anon, s.File + o.File, s.ActiveFile + o.ActiveFile, s.InactiveFile + o.InactiveFile,
+		s.SlabReclaimable + o.SlabReclaimable}
 }
 
 // Minus returns the difference, with each field at least 0.
 func (s MemoryStat) Minus(o MemoryStat) MemoryStat {
 	return MemoryStat{s.Anon - min(s.Anon, o.Anon), s.File - min(s.File, o.File),
-		s.ActiveFile - min(s.ActiveFile, o.ActiveFile), s.InactiveFile - min(s.InactiveFile, o.InactiveFile)}
+		s.ActiveFile - min(s.ActiveFile, o.ActiveFile), s.InactiveFile - min(s.InactiveFile, o.InactiveFile),
+		s.SlabReclaimable - min(s.SlabReclaimable, o.SlabReclaimable)}
 }
 
-// statKeys are the keys of memory.stat in the order of MemoryStat's fields.
-var statKeys = map[Version][statFields]string{
+// statKeys are the required keys of memory.stat, in the order of MemoryStat's fields.
+var statKeys = map[Version][requiredFields]string{
 	V1: {"total_rss", "total_cache", "total_active_file", "total_inactive_file"},
 	V2: {"anon", "file", "active_file", "inactive_file"},
 }
 
-const statFields = 4
+const (
+	requiredFields = 4
+	statFields     = requiredFields + 1 // and SlabReclaimable
+)
 
 // ParseMemoryStat parses memory.stat. Version 1 writes most keys twice: only those with
 // "total_" include the cgroups below. Returns an error if a line is malformed or one of the
 // four is missing; every kernel under a supported Kubernetes writes them.
 func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
 	var s MemoryStat
-	fields := [statFields]*uint64{&s.Anon, &s.File, &s.ActiveFile, &s.InactiveFile}
+	fields := [statFields]*uint64{&s.Anon, &s.File, &s.ActiveFile, &s.InactiveFile, &s.SlabReclaimable}
 	var seen [statFields]bool
 	for len(text) > 0 {
 		var line []byte
@@ -86,7 +94,7 @@ func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
 		}
 		*fields[i], seen[i] = value, true
 	}
-	for i, ok := range seen {
+	for i, ok := range seen[:requiredFields] {
 		if !ok {
 			return MemoryStat{}, fmt.Errorf("memory.stat has no line %q, which every cgroup %s kernel writes", statKeys[v][i], v)
 		}
@@ -123,6 +131,8 @@ func statField(line []byte, v Version) int {
 		return 2
 	case "inactive_file":
 		return 3
+	case "slab_reclaimable":
+		return requiredFields
 	}
 	return -1
 }

@@ -76,6 +76,46 @@ func TestParseMemoryStat_ReturnsHierarchicalValues(t *testing.T) {
 	}
 }
 
+// The end of a cgroup frees its anonymous memory, its files in memory and kernel memory, and leaves
+// page cache. Version 1 does not separate reclaimable kernel memory.
+func TestMemoryUsage_WithoutCaches(t *testing.T) {
+	const mi = 1 << 20
+	for _, tc := range []struct {
+		about string
+		v     Version
+		stat  string
+		want  uint64 // of a usage of 500 MiB
+	}{
+		{"page cache on v2", V2, "anon 10485760\nfile 513802240\nshmem 0\nactive_file 419430400\ninactive_file 94371840\n", 10 * mi},
+		{"page cache on v1", V1, "cache 9\nrss 9\ntotal_rss 10485760\ntotal_cache 513802240\ntotal_active_file 419430400\ntotal_inactive_file 94371840\n", 10 * mi},
+		{"anonymous memory on v2", V2, "anon 524288000\nfile 0\nactive_file 0\ninactive_file 0\n", 500 * mi},
+		{"tmpfs on v2", V2, "anon 0\nfile 524288000\nshmem 419430400\nactive_file 104857600\ninactive_file 0\n", 400 * mi},
+		{"tmpfs on v1", V1, "total_rss 0\ntotal_cache 524288000\ntotal_shmem 419430400\ntotal_active_file 0\ntotal_inactive_file 104857600\n", 400 * mi},
+		{"kernel memory on v2", V2, "anon 104857600\nfile 0\nkernel 419430400\nactive_file 0\ninactive_file 0\nslab_reclaimable 314572800\nslab_unreclaimable 104857600\n", 200 * mi},
+		{"kernel memory on v1", V1, "total_rss 104857600\ntotal_cache 0\ntotal_active_file 0\ntotal_inactive_file 0\n", 500 * mi},
+		{"counters ahead of the usage", V2, "anon 0\nfile 629145600\nactive_file 629145600\ninactive_file 0\n", 0},
+	} {
+		s, err := ParseMemoryStat([]byte(tc.stat), tc.v)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.about, err)
+		}
+		if got := (MemoryUsage{Usage: 500 * mi, MemoryStat: s}).WithoutCaches(); got != tc.want {
+			t.Errorf("%s: %d MiB, want %d", tc.about, got/mi, tc.want/mi)
+		}
+	}
+}
+
+// Sums and differences of cgroups include every field.
+func TestMemoryStat_PlusMinusCoverEveryField(t *testing.T) {
+	s := MemoryStat{Anon: 1, File: 2, ActiveFile: 3, InactiveFile: 4, SlabReclaimable: 5}
+	if got, want := s.Plus(s), (MemoryStat{2, 4, 6, 8, 10}); got != want {
+		t.Errorf("sum %+v, want %+v", got, want)
+	}
+	if got := s.Plus(s).Minus(s); got != s {
+		t.Errorf("difference %+v, want %+v", got, s)
+	}
+}
+
 func TestParseMemoryStat_NamesMissingOrMalformedLine(t *testing.T) {
 	for _, c := range []struct {
 		v             Version
@@ -88,6 +128,7 @@ func TestParseMemoryStat_NamesMissingOrMalformedLine(t *testing.T) {
 		{V1, strings.Replace(v1Stat, "326184960", "lots", 1), `"total_inactive_file lots"`},
 		{V2, strings.Replace(v2Stat, "file 491683840", "file", 1), `"file"`},
 		{V2, strings.Replace(v2Stat, "active_file 1", "active_file -1", 2), "active_file -1"},
+		{V2, v2Stat + "slab_reclaimable many\n", "slab_reclaimable many"},
 	} {
 		if s, err := ParseMemoryStat([]byte(c.text), c.v); err == nil || !strings.Contains(err.Error(), c.wantErr) || s != (MemoryStat{}) {
 			t.Errorf("%s %q: %+v, error %v, want nothing and an error with %s", c.v, c.text, s, err, c.wantErr)

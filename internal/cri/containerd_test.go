@@ -133,6 +133,10 @@ func TestClient_RemovesPodFromContainerd(t *testing.T) {
 	if status, err := c.ContainerStatus(ctx, id); err != nil || status.State != Exited || status.Finished.IsZero() {
 		t.Errorf("stopped: %+v, %v", status, err)
 	}
+	// The layer of a dead container is part of what the end of its pod frees.
+	if u := find(t, "the dead container", get(ctx, t, c.ContainerStats), func(u ContainerStats) bool { return u.ID == id }); !u.WritableBytes.Known || u.PodUID != pod.UID() {
+		t.Errorf("stopped: %+v", u)
+	}
 	do("remove the container", c.RemoveContainer(ctx, id))
 	do("remove the container once more", c.RemoveContainer(ctx, id))
 	awaitEvents(t, events, id, pod.UID(), ContainerDeleted)

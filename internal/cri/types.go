@@ -102,7 +102,8 @@ type Used struct {
 	Known bool
 }
 
-// ContainerStats is the usage of one running container.
+// ContainerStats is the usage of one container. containerd reports the writable layers of dead ones
+// too, CRI-O only running containers.
 type ContainerStats struct {
 	ID         string
 	Name       string

@@ -32,6 +32,7 @@ type Metrics struct {
 
 	checks                       [2]prometheus.Observer                    // by signal.Kind
 	available, capacity, unknown *readings                                 // by signal.Signal
+	noPodHelps                   *readings                                 // likewise
 	conditions                   *readings                                 // by signal.Condition
 	wakes                        [signals.WakeCount + 1]prometheus.Counter // the timer first
 	sources                      *prometheus.GaugeVec
@@ -59,8 +60,8 @@ func New(s Settings) *Metrics {
 	m := &Metrics{
 		registry: r, configured: s.Configured,
 		available: table[available].readings(r, signals.Names()), capacity: table[capacity].readings(r, signals.Names()), unknown: table[unknown].readings(r, signals.Names()),
-		conditions: table[condition].readings(r, conditionNames()),
-		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
+		conditions: table[condition].readings(r, conditionNames()), noPodHelps: table[noPodHelps].readings(r, signals.Names()),
+		evictions: table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
 		evictionsLimited: table[evictionsLimited].counters(r),
 		podsSpared:       table[podsSpared].counters(r), choicesDiffer: table[choicesDiffer].counters(r),
 		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
@@ -76,6 +77,11 @@ func New(s Settings) *Metrics {
 	for _, signal := range s.Configured.Names() {
 		m.podsSpared.WithLabelValues(signal)
 		m.choicesDiffer.WithLabelValues(signal)
+	}
+	for signal := range signals.All {
+		if s.Configured.Has(signal) {
+			m.noPodHelps.values[signal].set(0)
+		}
 	}
 	checks := table[checkDuration].histograms(r)
 	for k := range m.checks {
@@ -209,6 +215,9 @@ func (m *Metrics) Spared(signal string, pods int, differs bool) {
 		m.choicesDiffer.WithLabelValues(signal).Inc()
 	}
 }
+
+// NoPodHelps records whether a threshold of the signal is met and no pod helps. It does not allocate.
+func (m *Metrics) NoPodHelps(s signals.Signal, is bool) { m.noPodHelps.values[s].set(oneIf(is)) }
 
 // SoftEvictionRefused counts a refusal because of a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }

@@ -56,6 +56,7 @@ func recordAll(m *metrics.Metrics) {
 	m.EvictionFailed()
 	m.Spared("memory.available", 3, true)
 	m.Spared("memory.available", 2, false)
+	m.NoPodHelps(signals.MemoryAvailable, true)
 	m.SoftEvictionRefused()
 	m.ThresholdToKill(3 * time.Millisecond)
 	m.DecisionToExit(30 * time.Millisecond)
@@ -120,6 +121,8 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`,
 		`plimsoll_pods_spared_total{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`,
+		`plimsoll_no_pod_helps{signal="memory.available"} 1`,
+		`plimsoll_no_pod_helps{signal="pid.available"} 0`,
 		`plimsoll_soft_evictions_refused_total 1`,
 		`plimsoll_threshold_to_kill_duration_seconds_bucket{le="0.005"} 1`,
 		`plimsoll_eviction_exit_duration_seconds_bucket{le="0.05"} 1`,

@@ -18,6 +18,7 @@ const (
 	evictionsLimited
 	podsSpared
 	choicesDiffer
+	noPodHelps
 	softRefused
 	checkDuration
 	wakes
@@ -83,9 +84,11 @@ var table = [...]definition{
 	evictionsLimited: {"plimsoll_evictions_limited_total", counter, []label{{"reason", valuesOf(limitNames[:])}}, nil,
 		"Times that evictions began to be limited: the quota of an hour was reached, evictions were ineffective, or the owner of a pod recreates it repeatedly."},
 	podsSpared: {"plimsoll_pods_spared_total", counter, []label{ofStats}, nil,
-		"Pods that were passed over because their end would free too little, in all logged decisions. A pod counts in each of them."},
+		"Pods that were passed over because their end would free too little, in all logged decisions except repeated ones. A pod counts in each of them."},
 	choicesDiffer: {"plimsoll_eviction_choices_differ_total", counter, []label{ofStats}, nil,
 		"Logged decisions that passed over the pod that the kubelet would have evicted, since its end would free too little."},
+	noPodHelps: {"plimsoll_no_pod_helps", gauge, []label{ofSignal}, nil,
+		"1 while a threshold of the signal is met and no pod is evicted because none helps, else 0. The event NoPodHelps and the decision log name the consumers."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
 		"Soft evictions that the API server refused because of a PodDisruptionBudget. They are retried."},
 	checkDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, checkBuckets,

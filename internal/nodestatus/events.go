@@ -26,6 +26,9 @@ const (
 	eventsPerSecond  = 1.0 / 300
 	maxEventAttempts = 12
 	eventRetryPeriod = 10 * time.Second
+	// noPodHelpsPace is the minimum time between two events NoPodHelps of a signal. All signals
+	// together leave most of the rate to other events, however often the consumers of a pod change.
+	noPodHelpsPace = 30 * time.Minute
 )
 
 // Events records events of the node with the kubelet's reasons. It never blocks: events are queued,
@@ -41,7 +44,8 @@ type Events struct {
 	end        context.CancelFunc
 	done       chan struct{}
 
-	attempted [signals.Count]time.Time // of the goroutine that calls Attempting
+	attempted  [signals.Count]time.Time    // of the goroutine that calls Attempting
+	noPodHelps [2][signals.Count]time.Time // of the one that calls NoPodHelps
 
 	// Of the goroutine that sends.
 	limit  flowcontrol.PassiveRateLimiter
@@ -191,6 +195,21 @@ func (e *Events) Attempting(s signals.Signal, now time.Time) {
 // Ineffective records that evictions are ineffective, with the reason. It does not block.
 func (e *Events) Ineffective(message string) {
 	e.record(corev1.EventTypeWarning, "EvictionsIneffective", message)
+}
+
+// NoPodHelps records that a threshold of a signal is met and no pod is evicted, with the reason and the
+// consumers: at most every half hour for a signal, and once more when nothing of it is available, or
+// exhaustion is imminent. It does not block. All calls must come from one goroutine.
+func (e *Events) NoPodHelps(s signals.Signal, exhausted bool, message string, now time.Time) {
+	last := &e.noPodHelps[0][s]
+	if exhausted {
+		last = &e.noPodHelps[1][s]
+	}
+	if !last.IsZero() && now.Sub(*last) < noPodHelpsPace {
+		return
+	}
+	*last = now
+	e.record(corev1.EventTypeWarning, "NoPodHelps", message)
 }
 
 // Collection records an event about a failed garbage collection: a reason of the kubelet's and one

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +92,30 @@ func TestEvents_AttemptingOncePerSeries(t *testing.T) {
 			t.Errorf("-want +got\n%s", diff)
 		}
 		events.Close()
+	})
+}
+
+// However often the consumers change, and the signal becomes exhausted, events of other kinds are still
+// recorded.
+func TestEvents_NoPodHelpsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, nodeOf())
+		events := NewEvents(apitest.From(a), "n", period)
+		defer events.Close()
+		for i := range 24 * 60 { // a day of flapping
+			for _, s := range []signals.Signal{signals.NodefsAvailable, signals.MemoryAvailable} {
+				events.NoPodHelps(s, i%2 == 1, fmt.Sprint(s, " consumers ", i), time.Now())
+			}
+			pass(time.Minute)
+		}
+		if n := len(a.events()); n > 4*48 || n < 4*45 {
+			t.Errorf("%d events in a day, want four in half an hour", n)
+		}
+		events.Attempting(signals.PIDAvailable, time.Now())
+		pass(time.Second)
+		if all := a.events(); !slices.ContainsFunc(all, func(e string) bool { return strings.Contains(e, "EvictionThresholdMet") }) || !slices.Contains(all, "Warning NoPodHelps Node/n/n: nodefs.available consumers 0 x1") {
+			t.Errorf("events %v", all)
+		}
 	})
 }
 

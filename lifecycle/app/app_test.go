@@ -78,15 +78,15 @@ func newEnv(t *testing.T, flags ...string) *env {
 	return e
 }
 
-// node creates a ready node with a fresh lease.
+// node creates a ready node with a fresh lease. Its status is part of the first request, as a kubelet's
+// is: the controller changes the object right afterwards.
 func (e *env) node(t *testing.T, name string) {
 	t.Helper()
 	now := metav1.Now()
-	n, err := e.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err == nil {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now}}
-		_, err = e.api.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
-	}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now}
+	_, err := e.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}},
+	}, metav1.CreateOptions{})
 	if err == nil {
 		_, err = e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, RenewTime: new(metav1.NowMicro())},

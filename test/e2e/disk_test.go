@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,17 +39,20 @@ func (s *env) layer(p *cluster.Pod, container string) string {
 	return ""
 }
 
-// write writes a file of the given size into a directory, synced to disk.
+// write writes a file of the given size into a directory.
 func (s *env) write(dir string, bytes int64) {
 	s.t.Helper()
-	f, err := os.Create(filepath.Join(dir, "written"))
-	if err == nil {
-		_, err = f.Write(make([]byte, bytes))
-		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
-	}
-	if err != nil {
-		s.t.Fatalf("write %d bytes: %v", bytes, err)
-	}
+	s.must(cluster.WriteFile(filepath.Join(dir, "written"), bytes))
+}
+
+// fillUntil writes a file into a directory until the given number of bytes is free on the node's disk. It
+// returns its size.
+func (s *env) fillUntil(left int64, dir string) (bytes int64) {
+	s.t.Helper()
+	free, _, err := s.Node.Free()
+	s.must(err)
+	s.write(dir, free-left)
+	return free - left
 }
 
 // vacate removes that file.

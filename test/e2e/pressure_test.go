@@ -30,14 +30,7 @@ func TestEvict_ForMemoryPressure(t *testing.T) {
 	if err := greedy.Order(t.Context(), "main", "fill 1GiB at 200MiB/s"); err != nil {
 		t.Fatal(err)
 	}
-	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/greedy" || d.Status != agent.StatusReported {
-		t.Errorf("decision: %+v", d)
-	}
-	evicted(t, s.get(greedy), d.Message)
-	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message || events[0].Annotations["starved_resource"] != "memory" {
-		t.Errorf("events: %+v", events)
-	}
+	s.evicts(a, greedy, "memory")
 	s.await(a, agent.ReclaimDone)
 	s.running(calm)
 }

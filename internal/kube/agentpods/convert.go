@@ -23,6 +23,8 @@ const (
 	maxContainers = 250
 	// MaxVolumes is the number of volumes of a pod up to which each is converted separately.
 	MaxVolumes = 250
+	// maxHostPath is the maximum length in bytes of the path of a hostPath.
+	maxHostPath = 1 << 10
 )
 
 // Convert returns the facts about a pod that decisions need. Requests are those granted by the
@@ -57,7 +59,7 @@ func Convert(pod *corev1.Pod) signals.Pod {
 			converted.Ephemeral = append(converted.Ephemeral, id)
 		}
 	}
-	converted.Volumes = volumes(pod.Spec.Volumes)
+	converted.Volumes, converted.HostPaths = volumes(pod.Spec.Volumes), hostPaths(pod.Spec.Volumes)
 	return converted
 }
 
@@ -179,6 +181,24 @@ func volumes(spec []corev1.Volume) []signals.Volume {
 		converted[i] = volume(&spec[i])
 	}
 	return converted
+}
+
+// hostPaths returns the paths of hostPaths. For more than [MaxVolumes] volumes it returns the first one.
+func hostPaths(spec []corev1.Volume) (paths []string) {
+	for i := range spec {
+		on := spec[i].HostPath
+		if on == nil {
+			continue
+		}
+		at := on.Path
+		if len(at) > maxHostPath {
+			at = ""
+		}
+		if paths = append(paths, at); len(spec) > MaxVolumes {
+			break
+		}
+	}
+	return paths
 }
 
 // quantity stores the canonical text, for messages, and the value, rounded up to a whole number.

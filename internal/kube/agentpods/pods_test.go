@@ -3,6 +3,7 @@ package agentpods_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,27 +19,6 @@ func convert(t *testing.T, manifest string) signals.Pod {
 		t.Fatal(faults)
 	}
 	return pod
-}
-
-func TestParseManifest_EffectiveRequests(t *testing.T) {
-	for _, tc := range []struct{ name, spec, memory, storage string }{
-		{"sum of containers", `spec: {containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1G}}}, {name: b, resources: {requests: {memory: 512Mi}}}]}`, "1536Mi", "1G"},
-		{"larger init container", `spec: {initContainers: [{name: i, resources: {requests: {memory: 2Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
-		{"sidecar added to containers", `spec: {initContainers: [{name: s, restartPolicy: Always, resources: {requests: {memory: 1Gi}}}], containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "2Gi", "0"},
-		{"overhead added to a request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}`, "1124Mi", "0"},
-		{"overhead without a request", `spec: {overhead: {memory: 100Mi}, containers: [{name: a}]}`, "0", "0"},
-		{"pod-level request", `spec: {resources: {requests: {memory: 3Gi}}, containers: [{name: a, resources: {requests: {memory: 1Gi, ephemeral-storage: 1Gi}}}]}`, "3Gi", "0"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			pod := convert(t, tc.spec)
-			if got := pod.MemoryRequest.String(); got != tc.memory {
-				t.Errorf("memory request %s, want %s", got, tc.memory)
-			}
-			if got := pod.StorageRequest.String(); got != tc.storage {
-				t.Errorf("storage request %s, want %s", got, tc.storage)
-			}
-		})
-	}
 }
 
 func TestParseManifest_Protection(t *testing.T) {
@@ -96,6 +76,9 @@ spec:
 	}
 	if got := strings.Join(local, " "); got != "disk=kubernetes.io~empty-dir/disk cfg=kubernetes.io~configmap/cfg repo=kubernetes.io~git-repo/repo host=" {
 		t.Errorf("local volumes: %s", got)
+	}
+	if !slices.Equal(pod.HostPaths, []string{"/x"}) {
+		t.Errorf("hostPaths %q", pod.HostPaths)
 	}
 	if pod.Volumes[1].SizeLimit.String() != "1Gi" {
 		t.Error("the size limit of an emptyDir in memory is missing")

@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Shorten reduces a pod's containers to the first running one, and its volumes to the kubelet's
-// parent directories of them. The protection, the priority, the total requests and limits, and
+// Shorten reduces a pod's containers to the first running one, its volumes to the kubelet's parent
+// directories of them, and its hostPaths to the first one. The protection, the priority, the total requests and limits, and
 // whether the pod runs stay the same, and all of its volumes are measured. The kubelet enforces the
 // limits of single containers and volumes. Data that the pod shares with others does not change.
 func Shorten(pod *signals.Pod) {
@@ -19,7 +19,7 @@ func Shorten(pod *signals.Pod) {
 	} else {
 		pod.Containers = []signals.Container{pod.Containers[running]}
 	}
-	pod.Ephemeral = nil
+	pod.Ephemeral, pod.HostPaths = nil, slices.Clone(pod.HostPaths[:min(len(pod.HostPaths), 1)])
 	all := pod.Volumes
 	pod.Volumes = directories(func(yield func(string) bool) {
 		for i := range all {

@@ -1,8 +1,12 @@
 package agentpods_test
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
@@ -17,7 +21,9 @@ func TestShorten_PreservesRankAndSize(t *testing.T) {
 		short := whole
 		agentpods.Shorten(&short)
 		got, want := short, whole
-		got.Containers, got.Ephemeral, got.Volumes, want.Containers, want.Ephemeral, want.Volumes = nil, nil, nil, nil, nil, nil
+		for _, p := range []*signals.Pod{&got, &want} {
+			p.Containers, p.Ephemeral, p.Volumes, p.HostPaths = nil, nil, nil, nil
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
 		}
@@ -46,7 +52,7 @@ func runs(p *signals.Pod) bool {
 }
 
 func TestShorten_MeasuresEachVolume(t *testing.T) {
-	p := signals.Pod{Volumes: []signals.Volume{
+	p := signals.Pod{HostPaths: []string{"/data", "/other"}, Volumes: []signals.Volume{
 		{Name: "memory"}, {Name: "host", Local: true},
 		{Name: "a", Local: true, Directory: "kubernetes.io~empty-dir/a"}, {Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"},
 		{Name: "c", Local: true, Directory: "kubernetes.io~configmap/c"},
@@ -57,9 +63,34 @@ func TestShorten_MeasuresEachVolume(t *testing.T) {
 		{Name: "kubernetes.io-configmap", Local: true, Directory: "kubernetes.io~configmap"},
 	}
 	for range 2 { // the second call changes nothing
-		if !reflect.DeepEqual(p.Volumes, want) {
-			t.Errorf("got %+v, want %+v", p.Volumes, want)
+		if !reflect.DeepEqual(p.Volumes, want) || !reflect.DeepEqual(p.HostPaths, []string{"/data"}) {
+			t.Errorf("got %+v, %v, want %+v", p.Volumes, p.HostPaths, want)
 		}
 		agentpods.Shorten(&p)
+	}
+}
+
+// The path of a hostPath may have any length, and a pod any number of them.
+func TestConvert_BoundsHostPaths(t *testing.T) {
+	pod := &corev1.Pod{}
+	for i := range 10_000 {
+		path := "/" + strings.Repeat("x", i)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
+	}
+	if got := agentpods.Convert(pod); len(got.Volumes) != 0 || len(got.HostPaths) != 1 || got.HostPaths[0] != "/" {
+		t.Errorf("of 10,000 hostPaths %d are stored: %+v", len(got.HostPaths), got)
+	}
+	pod.Spec.Volumes = pod.Spec.Volumes[1000:1100]
+	paths, stored := agentpods.Convert(pod).HostPaths, 0
+	for _, path := range paths {
+		if len(path) > 1024 {
+			t.Fatalf("a path of %d bytes is stored", len(path))
+		}
+		if path != "" {
+			stored++
+		}
+	}
+	if len(paths) != 100 || stored != 24 {
+		t.Errorf("%d of %d paths are stored, want the 24 of at most 1024 bytes", stored, len(paths))
 	}
 }

@@ -77,8 +77,16 @@ func (b *budget) retain(current map[types.UID]*entry) {
 	}
 }
 
+// partBytes is the size of a part.
+const partBytes = 250
+
+// parts counts a long path of a hostPath by its size.
 func parts(pod *signals.Pod) int {
-	return len(pod.Containers) + len(pod.Ephemeral) + len(pod.Volumes)
+	n := len(pod.Containers) + len(pod.Ephemeral) + len(pod.Volumes)
+	for _, path := range pod.HostPaths {
+		n += len(path) / partBytes
+	}
+	return n
 }
 
 func kindOf(pod *corev1.Pod) kindOfPod {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,6 +129,28 @@ func TestBudget_BoundsAllPodsTogether(t *testing.T) {
 	}
 	if n := lines.Count("too many containers and volumes"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
+	}
+}
+
+// Long paths of hostPaths use the budget too: otherwise a few pods could store many times as much.
+func TestBudget_CountsHostPaths(t *testing.T) {
+	var all []*corev1.Pod
+	for i := range 200 {
+		all = append(all, wide(fmt.Sprintf("paths-%04d", i), 100, func(p *corev1.Pod) {
+			for k := range p.Spec.Volumes {
+				p.Spec.Volumes[k].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + strings.Repeat("x", 1000)}}
+			}
+		}))
+	}
+	p, _ := watchAll(t, all)
+	bytes := 0
+	for _, pod := range p.Active() {
+		for _, path := range pod.HostPaths {
+			bytes += len(path)
+		}
+	}
+	if most := (maxParts[bound] + 5*len(all)) * partBytes; bytes > most || bytes < 1<<20 {
+		t.Errorf("%d bytes of paths are stored, want at most %d", bytes, most)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestPods_ShortensWideActivePods(t *testing.T) {
 
 // A stopped kubelet rejects no pod, however many are bound to its node.
 func TestPods_BoundsManyWideActivePods(t *testing.T) {
-	const bound = 600 // 34 MiB without a budget
+	const bound = 1200 // 68 MiB without a budget
 	forms(t, func(t *testing.T, b *bulk.Server) {
 		b.Pods, b.Grow = bound, func(p *corev1.Pod) {
 			for i := range 250 {
@@ -142,14 +142,14 @@ func TestPods_BoundsManyWideActivePods(t *testing.T) {
 		}
 		var before, peak int64
 		b.Sent = func(n int) {
-			if n%100 == 0 {
+			if n%200 == 0 {
 				peak = max(peak, bulk.Live()-before)
 			}
 		}
 		p, _ := arrive(t, b, func() { before = bulk.Live() })
 		retained := bulk.Live() - before
 		t.Logf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)
-		if peak > 32<<20 || retained > 16<<20 {
+		if peak > 48<<20 || retained > 16<<20 {
 			t.Errorf("at most %d MiB while %d pods arrived, %d MiB retained", peak>>20, bound, retained>>20)
 		}
 		if n := len(p.Active()); n != bound {

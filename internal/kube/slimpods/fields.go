@@ -74,7 +74,9 @@ var spec = message{
 var volume = message{
 	1: all, // name
 	2: {inner: &message{ // volumeSource
-		hostPath: {inner: &message{}}, // only its presence
+		hostPath: {inner: &message{
+			1: all, // path
+		}},
 		emptyDir: {inner: &message{
 			1: all, // medium
 			2: all, // sizeLimit

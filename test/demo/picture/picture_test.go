@@ -1,64 +1,20 @@
 package main
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll.dev/plimsoll/test/demo/markup"
 )
 
 const captured = "\x1b[1mNode\x1b[0m a<b & \"c\"\n" +
 	" 0.8s \x1b[32m████\x1b[0m\x1b[90m░░\x1b[0m\x1b[1m⊖\x1b[0m\x1b[31m█\x1b[0m 90Mi\n" +
 	"┌─┐ \x1b[31;1m✗ evict\x1b[0m \x1b[32m✓\x1b[39m done\n\n\n"
 
-// An element is a part of a picture.
-type element struct {
-	name string
-	attr map[string]string
-	text string
-}
-
-func (e *element) number(t *testing.T, name string) float64 {
-	t.Helper()
-	n, err := strconv.ParseFloat(e.attr[name], 64)
-	if err != nil {
-		t.Fatalf("%s of %+v: %v", name, e, err)
-	}
-	return n
-}
-
-// elements parses a picture; it is well-formed then.
-func elements(t *testing.T, svg []byte) (list []element) {
-	t.Helper()
-	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return list
-		}
-		if err != nil {
-			t.Fatalf("malformed: %v\n%s", err, svg)
-		}
-		switch found := token.(type) {
-		case xml.StartElement:
-			e := element{name: found.Name.Local, attr: map[string]string{}}
-			for _, a := range found.Attr {
-				e.attr[a.Name.Local] = a.Value
-			}
-			list = append(list, e)
-		case xml.CharData:
-			if len(list) > 0 {
-				list[len(list)-1].text += strings.TrimSpace(string(found))
-			}
-		}
-	}
-}
-
-func rendered(t *testing.T, text string) []element {
+func rendered(t *testing.T, text string) []markup.Element {
 	t.Helper()
 	lines, err := parse(text)
 	if err != nil {
@@ -68,42 +24,42 @@ func rendered(t *testing.T, text string) []element {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return elements(t, svg)
+	return markup.Elements(t, svg)
 }
 
 func TestRender_Text(t *testing.T) {
 	list := rendered(t, captured)
 	var words []string
 	for _, e := range list {
-		if e.name != "text" || e.attr["textLength"] == "" {
+		if e.Name != "text" || e.Attr["textLength"] == "" {
 			continue
 		}
-		words = append(words, e.text)
-		if want := float64(cellWidth * len(e.text)); e.number(t, "textLength") != want {
-			t.Errorf("%q is %s pixels long, want %g", e.text, e.attr["textLength"], want)
+		words = append(words, e.Text)
+		if want := float64(cellWidth * len(e.Text)); e.Number(t, "textLength") != want {
+			t.Errorf("%q is %s pixels long, want %g", e.Text, e.Attr["textLength"], want)
 		}
-		if column := (e.number(t, "x") - margin) / cellWidth; column != float64(int(column)) {
-			t.Errorf("%q begins within a column", e.text)
+		if column := (e.Number(t, "x") - margin) / cellWidth; column != float64(int(column)) {
+			t.Errorf("%q begins within a column", e.Text)
 		}
 	}
 	if got, want := strings.Join(words, " "), `Node a<b & "c" 0.8s 90Mi evict done`; got != want {
 		t.Errorf("words %q, want %q", got, want)
 	}
-	if list[1].name != "title" || list[1].text != `"a" & <b>` {
+	if list[1].Name != "title" || list[1].Text != `"a" & <b>` {
 		t.Errorf("title %+v", list[1])
 	}
 }
 
 func TestRender_Shapes(t *testing.T) {
-	var bars []element
+	var bars []markup.Element
 	marks := 0
 	for _, e := range rendered(t, captured) {
 		switch {
-		case e.name == "rect" && e.attr["height"] == strconv.Itoa(cellHeight-6):
+		case e.Name == "rect" && e.Attr["height"] == strconv.Itoa(cellHeight-6):
 			bars = append(bars, e)
-		case e.name == "circle" && e.attr["stroke"] == emphasis:
+		case e.Name == "circle" && e.Attr["stroke"] == emphasis:
 			marks++
-			if x := e.number(t, "cx"); x != margin+12.5*cellWidth {
+			if x := e.Number(t, "cx"); x != margin+12.5*cellWidth {
 				t.Errorf("the line is at %g, not in the middle of column 13", x)
 			}
 		}
@@ -116,26 +72,26 @@ func TestRender_Shapes(t *testing.T) {
 		fill          string
 	}{{6, 4, colors[green]}, {10, 2, colors[gray]}, {13, 1, colors[red]}} {
 		b := bars[i]
-		if b.number(t, "x") != margin+want.column*cellWidth || b.number(t, "width") != want.cells*cellWidth || b.attr["fill"] != want.fill {
-			t.Errorf("bar %d: %v, want %+v", i, b.attr, want)
+		if b.Number(t, "x") != margin+want.column*cellWidth || b.Number(t, "width") != want.cells*cellWidth || b.Attr["fill"] != want.fill {
+			t.Errorf("bar %d: %v, want %+v", i, b.Attr, want)
 		}
 	}
 }
 
 func TestRender_StaysInside(t *testing.T) {
 	list := rendered(t, strings.Repeat("x█⊖┼", 30)+"\n"+strings.Repeat("line\n", 40))
-	width, height := list[0].number(t, "width"), list[0].number(t, "height")
+	width, height := list[0].Number(t, "width"), list[0].Number(t, "height")
 	if want := float64(2*margin + 120*cellWidth); width != want {
 		t.Errorf("width %g, want %g", width, want)
 	}
 	for _, e := range list {
-		switch e.name {
+		switch e.Name {
 		case "text":
-			if e.number(t, "x") < 0 || e.number(t, "y") > height || e.attr["textLength"] != "" && e.number(t, "x")+e.number(t, "textLength") > width-margin {
+			if e.Number(t, "x") < 0 || e.Number(t, "y") > height || e.Attr["textLength"] != "" && e.Number(t, "x")+e.Number(t, "textLength") > width-margin {
 				t.Errorf("outside: %+v", e)
 			}
 		case "rect":
-			if e.number(t, "x")+e.number(t, "width") > width || e.number(t, "y")+e.number(t, "height") > height {
+			if e.Number(t, "x")+e.Number(t, "width") > width || e.Number(t, "y")+e.Number(t, "height") > height {
 				t.Errorf("outside: %+v", e)
 			}
 		}
@@ -143,8 +99,8 @@ func TestRender_StaysInside(t *testing.T) {
 }
 
 func TestRender_UniformWidth(t *testing.T) {
-	if a, b := rendered(t, "short"), rendered(t, strings.Repeat("x", minColumns)); a[0].attr["width"] != b[0].attr["width"] {
-		t.Errorf("width %s and %s", a[0].attr["width"], b[0].attr["width"])
+	if a, b := rendered(t, "short"), rendered(t, strings.Repeat("x", minColumns)); a[0].Attr["width"] != b[0].Attr["width"] {
+		t.Errorf("width %s and %s", a[0].Attr["width"], b[0].Attr["width"])
 	}
 	if _, err := render(nil, ""); err == nil {
 		t.Error("no text is rendered")
@@ -175,8 +131,8 @@ func TestRun_WritesThePicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	var words []string
-	for _, e := range elements(t, svg) {
-		words = append(words, e.text)
+	for _, e := range markup.Elements(t, svg) {
+		words = append(words, e.Text)
 	}
 	if text := strings.Join(strings.Fields(strings.Join(words, " ")), " "); !strings.Contains(text, "a demo a demo $ make demo Node") {
 		t.Errorf("text %q", text)
@@ -201,15 +157,15 @@ func TestDemoPicture_IsReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := elements(t, svg)
-	if w, h := list[0].number(t, "width"), list[0].number(t, "height"); w > 1000 || h > 1000 {
+	list := markup.Elements(t, svg)
+	if w, h := list[0].Number(t, "width"), list[0].Number(t, "height"); w > 1000 || h > 1000 {
 		t.Errorf("%g x %g pixels, at most 1000 x 1000: font size %d shrinks with it", w, h, fontSize)
 	}
 	var words []string
 	fills := map[string]bool{}
 	for _, e := range list {
-		words = append(words, e.text)
-		fills[e.attr["fill"]] = fills[e.attr["fill"]] || e.name == "rect"
+		words = append(words, e.Text)
+		fills[e.Attr["fill"]] = fills[e.Attr["fill"]] || e.Name == "rect"
 	}
 	text := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 	for _, want := range []string{"make demo", "evict jobs/leaky", "Ranking 1. jobs/leaky", "Outcome jobs/leaky evicted", "still running: shop/web, shop/db, jobs/batch", "OOM kills by the kernel: 0"} {

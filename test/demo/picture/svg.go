@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"strings"
+
+	"plimsoll.dev/plimsoll/test/demo/markup"
 )
 
 // Sizes in pixels.
@@ -53,14 +54,14 @@ func render(lines []line, title string) ([]byte, error) {
 	var svg bytes.Buffer
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="%s" font-size="%d">`+"\n",
 		width, height, width, height, fonts, fontSize)
-	fmt.Fprintf(&svg, "<title>%s</title>\n", escape(title))
+	fmt.Fprintf(&svg, "<title>%s</title>\n", markup.Escape(title))
 	fmt.Fprintf(&svg, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="%s"/>`+"\n", width-2, height-2, background)
 	fmt.Fprintf(&svg, `<path d="M1 %dV11a10 10 0 0 1 10 -10H%da10 10 0 0 1 10 10V%dz" fill="%s"/>`+"\n", titleBar, width-11, titleBar, bar)
 	fmt.Fprintf(&svg, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="none" stroke="%s" stroke-width="2"/>`+"\n", width-2, height-2, frame)
 	for i, fill := range []string{"#ff5f57", "#febc2e", "#28c840"} {
 		fmt.Fprintf(&svg, `<circle cx="%d" cy="%d" r="7" fill="%s"/>`, margin+7+i*24, titleBar/2, fill)
 	}
-	fmt.Fprintf(&svg, "\n"+`<text x="%d" y="%d" text-anchor="middle" fill="%s" font-size="16">%s</text>`+"\n", width/2, titleBar/2+6, colors[gray], escape(title))
+	fmt.Fprintf(&svg, "\n"+`<text x="%d" y="%d" text-anchor="middle" fill="%s" font-size="16">%s</text>`+"\n", width/2, titleBar/2+6, colors[gray], markup.Escape(title))
 	for i, l := range lines {
 		l.render(&svg, margin, titleBar+margin+i*cellHeight)
 	}
@@ -118,7 +119,7 @@ func text(word line, x, y int) string {
 		weight = ` font-weight="bold"`
 	}
 	return fmt.Sprintf(`<text x="%d" y="%d" textLength="%d" fill="%s"%s>%s</text>`,
-		x, y, len(word)*cellWidth, word[0].style.fill(), weight, escape(letters.String()))
+		x, y, len(word)*cellWidth, word[0].style.fill(), weight, markup.Escape(letters.String()))
 }
 
 // fill returns the colour of a style as SVG writes it.
@@ -127,10 +128,4 @@ func (s style) fill() string {
 		return emphasis
 	}
 	return colors[s.color]
-}
-
-func escape(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder does not fail
-	return b.String()
 }

@@ -2,13 +2,11 @@ package whole
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -47,17 +45,10 @@ func (s *env) inside(p *cluster.Pod) string {
 // of earlier scenarios is less than the shortfall.
 const short = 60 * mib
 
-// write writes a file of the given size into a directory, synced to disk.
+// write writes a file of the given size into a directory.
 func (s *env) write(dir, name string, bytes int64) {
 	s.Helper()
-	f, err := os.Create(filepath.Join(dir, name))
-	if err == nil {
-		_, err = f.Write(make([]byte, bytes))
-		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
-	}
-	if err != nil {
-		s.Fatalf("write %d bytes: %v", bytes, err)
-	}
+	s.must(cluster.WriteFile(filepath.Join(dir, name), bytes))
 }
 
 // fillUntil writes until the given number of bytes is free on the node's disk.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,9 +174,9 @@ func (s *env) node() *recorder.Node { return s.rec.Node(cluster.NodeName) }
 // free returns the free bytes and inodes of the node's disk.
 func (s *env) free() (bytes, inodes int64) {
 	s.Helper()
-	var fs unix.Statfs_t
-	s.must(unix.Statfs(s.Node.KubeletRoot, &fs))
-	return int64(fs.Bavail) * fs.Bsize, int64(fs.Ffree)
+	bytes, inodes, err := s.Node.Free()
+	s.must(err)
+	return bytes, inodes
 }
 
 // show returns kubectl's output for human readers.

@@ -30,7 +30,7 @@ func (s *env) scenario(name string, run func(*env)) {
 }
 
 // transcript logs the scenario's decisions about pods, and its pods and events as an operator
-// sees them, for docs/internals/whole-node.md.
+// sees them: test/e2e/transcript makes docs/internals/whole-node-transcript.md of it.
 func (s *env) transcript() {
 	s.Helper()
 	if !testing.Verbose() {
@@ -45,7 +45,23 @@ func (s *env) transcript() {
 			}
 		}
 	}
-	s.Logf("kubectl get pods,events\n%s", s.show("get", "pods,events"))
+	s.Logf("kubectl get pods\n%s", s.show("get", "pods"))
+	if names := s.eventNames(); len(names) > 0 {
+		s.Logf("kubectl get events\n%s", s.show(append([]string{"get", "events"}, names...)...))
+	}
+}
+
+// eventNames returns the scenario's events without those of each start of a pod.
+func (s *env) eventNames() (names []string) {
+	starts := []string{"Scheduled", "Pulled", "Created", "Started"}
+	for _, e := range s.rec.EventsThat(func(e *corev1.Event) bool {
+		return e.Namespace == metav1.NamespaceDefault && !e.LastTimestamp.Time.Before(s.began.Truncate(time.Second)) && !slices.Contains(starts, e.Reason)
+	}) {
+		if !slices.Contains(names, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
 // lastScenario runs the last scenario; the node is not checked afterwards.

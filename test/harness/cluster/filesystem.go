@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Filesystem is a small separate file system: ext4 in a sparse file, so that disk and inode
@@ -59,4 +62,26 @@ func (f Filesystem) mount(ctx context.Context, image, dir string) error {
 		}
 	}
 	return nil
+}
+
+// Free returns the free bytes and inodes of the node's disk. Returns an error if it can not be read.
+func (n *Node) Free() (bytes, inodes int64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(n.KubeletRoot, &fs); err != nil {
+		return 0, 0, fmt.Errorf("statfs %s: %w", n.KubeletRoot, err)
+	}
+	return int64(fs.Bavail) * fs.Bsize, int64(fs.Ffree), nil
+}
+
+// WriteFile writes a file of the given size in bytes, synced to disk and without page cache. Returns an
+// error if it can not be written.
+func WriteFile(name string, bytes int64) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	for part := make([]byte, 1<<20); err == nil && bytes > 0; bytes -= int64(len(part)) {
+		_, err = f.Write(part[:min(bytes, int64(len(part)))])
+	}
+	return errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
 }

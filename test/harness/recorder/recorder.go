@@ -199,11 +199,16 @@ func last[T any](states []*T) *T {
 }
 
 // Events returns the events of an object with that reason, oldest first.
-func (b *Recorder) Events(object types.UID, reason string) (found []*corev1.Event) {
+func (b *Recorder) Events(object types.UID, reason string) []*corev1.Event {
+	return b.EventsThat(func(e *corev1.Event) bool { return e.InvolvedObject.UID == object && e.Reason == reason })
+}
+
+// EventsThat returns the matching events, oldest first.
+func (b *Recorder) EventsThat(match func(*corev1.Event) bool) (found []*corev1.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
-		if e.InvolvedObject.UID == object && e.Reason == reason {
+		if match(e) {
 			found = append(found, e)
 		}
 	}

@@ -15,8 +15,12 @@ func (m *monitor) once(d *agent.Decision) {
 	switch d.Decision {
 	case agent.Ineffective: // the first line of a limit
 		kind = string(agent.Limited) + " " + d.Threshold
-	case agent.NoneHelps: // each or together, without the amounts
-		text = d.Threshold + " " + fmt.Sprint(strings.Contains(d.Reason, " together: "))
+		if d.Repeated == agent.RepeatMeasured {
+			kind = string(agent.Ineffective) + " measured " + d.Threshold
+		}
+	case agent.NoneHelps:
+		m.onceOfEpisode(d)
+		return
 	case agent.Pending:
 		kind += " " + reasonIn(d.Reason)
 		text = d.Threshold
@@ -30,6 +34,44 @@ func (m *monitor) once(d *agent.Decision) {
 		m.fault("logged twice: %s %s", d.Decision, d.Reason)
 	}
 	m.lines[kind] = text
+}
+
+// onceOfEpisode checks a line that no pod helps. An episode ends with an eviction, and with a check that
+// finds nothing met. In each, what follows is written once, although it may alternate between checks:
+// each of the two causes, the consumers, imminent exhaustion, and that nothing is available. Changed
+// consumers are written at most every ten minutes.
+func (m *monitor) onceOfEpisode(d *agent.Decision) {
+	what := string(d.Repeated)
+	if d.Repeated == "" {
+		what = cause(d.Reason)
+	}
+	kind := noneHelps(d.Threshold, what)
+	if last := m.lines[kind]; last != "" && d.Repeated != agent.RepeatChanged {
+		m.fault("logged twice: %s %s: %s", d.Decision, what, d.Reason)
+	}
+	m.lines[kind] = d.Threshold
+	if d.Available != nil && *d.Available <= 0 {
+		m.lines[noneHelps(d.Threshold, string(agent.RepeatUsedUp))] = d.Threshold
+	}
+	if d.Repeated == agent.RepeatChanged && d.Time.Sub(m.named[d.Signal]) < 10*time.Minute {
+		m.fault("changed consumers are logged %s after others", d.Time.Sub(m.named[d.Signal]))
+	}
+	if d.Consumers != nil {
+		m.named[d.Signal] = d.Time
+	}
+}
+
+// noneHelps returns the kind of a line that no pod helps.
+func noneHelps(threshold, what string) string {
+	return string(agent.NoneHelps) + " " + threshold + " " + what
+}
+
+// cause returns the cause in a reason for which no pod helps.
+func cause(reason string) string {
+	if strings.Contains(reason, " together: ") {
+		return "together"
+	}
+	return "each"
 }
 
 var (

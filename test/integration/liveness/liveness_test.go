@@ -74,7 +74,7 @@ func TestLiveness_HardThresholdEvictsOrLogsReason(t *testing.T) {
 
 // sequence runs an agent on one random node.
 func sequence(t *testing.T, seed, i uint64) *monitor {
-	m := &monitor{t: t, verbose: os.Getenv("ONLY") != "", seed: seed, sequence: i, counts: map[string]int{}, owners: map[string]int{}, pending: map[string]int{}, lines: map[string]string{}, givenUp: map[string]time.Time{}}
+	m := &monitor{t: t, verbose: os.Getenv("ONLY") != "", seed: seed, sequence: i, counts: map[string]int{}, owners: map[string]int{}, pending: map[string]int{}, lines: map[string]string{}, named: map[string]time.Time{}, givenUp: map[string]time.Time{}}
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, i))
 		n := &node{r: r, seed: r.Uint64(), collects: rand.New(rand.NewPCG(seed+1, i)), monitor: m, wake: make(chan struct{}, 1), slow: time.Duration(100+r.IntN(400)) * time.Millisecond}
@@ -101,7 +101,7 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 		defer cancel()
 		agent.New(agent.Settings{Period: 10 * time.Second, MaxFillRate: gib}, agent.Parts{
 			Machine: eviction.New(policy), Observer: n, Pods: n, Victims: n, Collector: n, Inventory: n, Reporter: n, Notifier: n,
-			Limiter: limiter.New(m.limits),
+			Limiter: limiter.New(m.limits), Consumers: n,
 		}).Run(ctx)
 		synctest.Wait()
 	})

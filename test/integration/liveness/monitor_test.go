@@ -46,6 +46,7 @@ type monitor struct {
 	owners      map[string]int
 	pending     map[string]int // evictions without a reported end
 	lines       map[string]string
+	named       map[string]time.Time // last line with consumers, by signal
 	requested   *agent.Decision      // the soft eviction in progress
 	givenUp     map[string]time.Time // pods with an abandoned soft eviction, by UID
 	ineffective signals.ConditionSet // conditions with ineffective evictions
@@ -251,9 +252,18 @@ func (m *monitor) explained(o *agent.Outcome) {
 	case o.Blocked != "" && strings.Contains(o.Blocked, "is still being freed") && len(m.pending) > 0:
 	case o.Blocked != "" && strings.Contains(logged(agent.Blocked), o.Blocked):
 	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(logged(agent.Limited), " "+o.Limit.By.String()+" ")):
-	case o.NoneHelps() && logged(agent.NoneHelps) != "":
+	case o.NoneHelps() && m.lines[noneHelps(t.String(), cause(o.SpareReason()))] != "":
+		m.explainedUsedUp(o)
 	case o.Blocked == "" && !o.NoneHelps() && o.Limit.By == limiter.None && logged(agent.Failed) == t.String():
 	default:
 		m.fault("no action for %s and no reason in the log: blocked %q, limited by %q; logged %q, pending %v", t, o.Blocked, o.Limit.By, m.lines, m.pending)
+	}
+}
+
+// explainedUsedUp checks that the log has that nothing of a resource is available.
+func (m *monitor) explainedUsedUp(o *agent.Outcome) {
+	t := o.Verdict.Target
+	if seen := &o.Snapshot.Node[t.Signal]; seen.Known && seen.Available <= 0 && m.lines[noneHelps(t.String(), string(agent.RepeatUsedUp))] == "" {
+		m.fault("no pod helps for %s, nothing is available, and the log does not have it", t)
 	}
 }

@@ -61,7 +61,8 @@ const (
 // node implements all ports of the agent.
 type node struct {
 	r        *rand.Rand
-	collects *rand.Rand // for the collection in progress
+	collects *rand.Rand            // for the collection in progress
+	searches [signals.Count]uint64 // number of searches for consumers
 	seed     uint64
 	mu       sync.Mutex
 	pods     []*pod    // running
@@ -164,6 +165,22 @@ func (n *node) Collect(ctx context.Context, _ []signals.Garbage, _ func(*signals
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// Consumers implements agent.Consumers: other ones in each search, which takes a while or longer.
+func (n *node) Consumers(ctx context.Context, of agent.Shortage) (found signals.Consumption) {
+	n.mu.Lock()
+	n.searches[of.Signal]++
+	r := rand.New(rand.NewPCG(n.seed+uint64(of.Signal), n.searches[of.Signal]))
+	n.mu.Unlock()
+	select {
+	case <-time.After(time.Duration(r.IntN(40_000)) * time.Millisecond):
+	case <-ctx.Done():
+	}
+	for i := range r.IntN(3) {
+		found.Largest = append(found.Largest, signals.Consumer{Name: fmt.Sprint("/", r.IntN(3)), Kind: signals.ConsumerHostPath, Amount: signals.Amount((3-i)*gib + r.IntN(gib))})
+	}
+	return found
 }
 
 // Wait implements agent.Notifier on a slow machine: checks are late.

@@ -1,0 +1,94 @@
+package signals
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Consumer is a consumer of a resource of the node outside of pods, or all pods together.
+type Consumer struct {
+	Name   string       `json:"name"`
+	Kind   ConsumerKind `json:"kind"`
+	Amount Amount       `json:"amount"` // in the unit of the signal
+	// Pod is a pod, namespace/name, that mounts the directory, and Pods their number if there are
+	// several. Which of them wrote is not known.
+	Pod  string `json:"pod,omitempty"`
+	Pods int    `json:"pods,omitempty"`
+	// Incomplete is why the amount may be larger; empty otherwise.
+	Incomplete string `json:"incomplete,omitempty"`
+}
+
+// ConsumerKind is a kind of consumer.
+type ConsumerKind string
+
+// The kinds of consumers.
+const (
+	ConsumerPods        ConsumerKind = "pods"        // all pods together
+	ConsumerCgroup      ConsumerKind = "cgroup"      // beside that of the pods
+	ConsumerKernel      ConsumerKind = "kernel"      // memory of the kernel, and files in memory
+	ConsumerProcesses   ConsumerKind = "processes"   // in none of the listed cgroups
+	ConsumerHostPath    ConsumerKind = "hostPath"    // a directory that pods mount
+	ConsumerDirectory   ConsumerKind = "directory"   // a directory of the node
+	ConsumerImages      ConsumerKind = "images"      // of the container runtime
+	ConsumerUnaccounted ConsumerKind = "unaccounted" // used, and part of no other consumer
+)
+
+// Consumption is the consumers of one resource.
+type Consumption struct {
+	Largest    []Consumer // the largest first, at most MaxConsumers
+	Unmeasured []string   // what was not measured, each with its cause; at most MaxConsumers
+}
+
+// MaxConsumers is the maximum number of consumers in a consumption.
+const MaxConsumers = 10
+
+// namedConsumers is the number of the largest consumers with an order and a growth that matter.
+const namedConsumers = 3
+
+// DiffersFrom reports whether one of the three largest consumers is another one than before, or has
+// grown by half.
+func (c *Consumption) DiffersFrom(before *Consumption) bool {
+	if len(before.Largest) < namedConsumers && len(before.Largest) < len(c.Largest) {
+		return true
+	}
+	for i := range c.Largest[:min(len(c.Largest), namedConsumers)] {
+		now, was := &c.Largest[i], &before.Largest[i]
+		if now.Name != was.Name || now.Kind != was.Kind || now.Amount > was.Amount.Plus(was.Amount/2) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxName is the maximum length of a consumer's name in bytes. A path may have 4 KiB.
+const maxName = 128
+
+// PrintableName returns a name for logs and terminals: without control characters and other
+// characters that are not printed, and with a mark in place of its middle if it is long.
+func PrintableName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, beginAndEnd(name, 4*maxName)) // a long name is not copied as a whole
+	return beginAndEnd(name, maxName)
+}
+
+// beginAndEnd returns the text, or its beginning and its end with a mark between.
+func beginAndEnd(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const mark = "..."
+	half := (most - len(mark)) / 2
+	begin, end := half, len(text)-half
+	for begin > 0 && !utf8.RuneStart(text[begin]) {
+		begin--
+	}
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end++
+	}
+	return text[:begin] + mark + text[end:]
+}
