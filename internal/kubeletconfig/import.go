@@ -36,6 +36,10 @@ const reportsOnly = "8760h"
 // If one is unknown, the kubelet's threshold stays unchanged, and the agent's is a quarter above
 // it.
 //
+// The limit of all pods falls by the increase of systemReserved. There the kubelet still evicts
+// above allocatable, so the agent gets half of the kubelet's threshold for
+// allocatableMemory.available: it evicts if the kubelet is too slow.
+//
 // Returns [strictyaml.Faults] if no kubelet would start with the configuration, or if two
 // thresholds cannot be compared.
 func (s Sources) Share(capacity Capacity) (Shared, error) {
@@ -46,6 +50,7 @@ func (s Sources) Share(capacity Capacity) (Shared, error) {
 		return Shared{}, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	p := &sharing{from: r, was: was, capacity: capacity, reserved: map[string]string{}, flagged: fromArgs(s.Args) != nil}
+	p.pods.enforced = r.enforcesPods()
 	for _, t := range was.Hard {
 		p.part(t)
 	}
@@ -67,6 +72,7 @@ type sharing struct {
 	ours, kubelets pairsInOrder      // hard thresholds, by signal
 	soft           pairsInOrder      // of the kubelet
 	reserved       map[string]string // systemReserved with its increase, by resource
+	pods           podsLimit
 	raised         []string
 	notes          []string
 }
@@ -84,6 +90,9 @@ func (p *sharing) part(t Threshold) {
 	case t.Signal.Definition().Filesystem == signals.Containerfs:
 		p.ours.add(t.Signal, t.Text) // the kubelet derives it, whatever its configuration
 		return
+	case t.Signal == signals.AllocatableMemoryAvailable && p.pods.lowered: // the agent has it already
+		p.kubelets.add(t.Signal, half(p.pods.ours).Text)
+		return
 	case withheld && t.Percent > 0 && p.capacity(t.Signal) <= 0:
 		p.kubelets.add(t.Signal, t.Text)
 		p.raise(t)
@@ -94,7 +103,59 @@ func (p *sharing) part(t Threshold) {
 	p.kubelets.add(t.Signal, halved.Text)
 	if c := p.capacity(t.Signal); withheld && t.Of(c) != halved.Of(c) {
 		p.reserve(resource, t.Of(c)-halved.Of(c))
+		if t.Signal == signals.MemoryAvailable {
+			p.lowerPods(halved)
+		}
 	}
+}
+
+// podsLimit is the derivation for allocatableMemory.available.
+type podsLimit struct {
+	enforced bool      // the kubelet sets the limit, and applies its hard memory threshold to it
+	lowered  bool      // the limit falls by the increase of systemReserved
+	kubelets Threshold // the memory threshold that applies to the lower limit; without text: none
+	ours     Threshold // of the agent for the lower limit; without text: none
+}
+
+// lowerPods sets the thresholds for the lower limit of all pods. kept is the memory threshold that
+// the kubelet retains, with which it evicts above allocatable, whatever the threshold. An agent that
+// acts before would evict pods that use less than allocatable. With the whole threshold it would do so
+// always if the limit were below it. At the kubelet's threshold both would evict. Configured ones are
+// halved since the limit falls.
+func (p *sharing) lowerPods(kept Threshold) {
+	p.pods.lowered = true
+	kept.Signal = signals.AllocatableMemoryAvailable
+	var all []Threshold
+	if p.pods.enforced && kept.Text != off {
+		p.pods.kubelets, all = kept, append(all, kept)
+	}
+	for _, t := range p.was.Hard {
+		if t.Signal == kept.Signal {
+			all = append(all, t)
+		}
+	}
+	for _, t := range all {
+		h := half(t)
+		if order, comparable := h.Compare(p.pods.ours, 0); h.Text != off && (p.pods.ours.Text == "" || !comparable || order > 0) {
+			p.pods.ours = h
+		}
+	}
+	if p.pods.ours.Text != "" {
+		p.ours.add(kept.Signal, p.pods.ours.Text)
+	}
+	if soft := p.softOf(kept.Signal); soft != nil {
+		*soft = half(*soft)
+	}
+}
+
+// softOf returns the soft threshold of a signal; nil if there is none.
+func (p *sharing) softOf(s signals.Signal) *Threshold {
+	for i := range p.was.Soft {
+		if p.was.Soft[i].Signal == s {
+			return &p.was.Soft[i]
+		}
+	}
+	return nil
 }
 
 // off is the text of a disabled threshold.
@@ -165,17 +226,19 @@ func (p *sharing) lines() {
 	}
 }
 
-// linesOf returns the agent's thresholds of a signal: hard, then soft.
+// linesOf returns the agent's thresholds of a signal: hard, then soft. The hard one for the limit of
+// all pods is left out where the kubelet's is at or above it.
 func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	if text, there := p.ours.get(s); there {
-		if t, err := ParseThreshold(s, text); err == nil {
+		t, err := ParseThreshold(s, text)
+		order, comparable := t.Compare(p.pods.kubelets, 0)
+		reported := s == p.pods.kubelets.Signal && p.pods.kubelets.Text != "" && comparable && order <= 0
+		if err == nil && !reported {
 			lines = append(lines, t)
 		}
 	}
-	for _, t := range p.was.Soft {
-		if t.Signal == s {
-			lines = append(lines, t)
-		}
+	if soft := p.softOf(s); soft != nil {
+		lines = append(lines, *soft)
 	}
 	return lines
 }
