@@ -157,7 +157,7 @@ SPECS ?=
 MODES ?= kubelet plimsoll
 AGENT ?=
 
-node-e2e: components build bin/nodee2e/busybox bin/nodee2e/pause ## Kubernetes' own eviction specs with the kubelet alone and with Plimsoll, in virtual machines (root, about 8 hours; SPECS=InodeEviction for one)
+node-e2e: components build bin/nodee2e/busybox bin/nodee2e/pause ## Kubernetes' own eviction specs with the kubelet alone and with Plimsoll, in virtual machines (root; about 10 minutes for each spec and mode; SPECS=InodeEviction for one)
 	$(GO) -C test/harness/components run . -o ../../../bin/nodee2e e2e_node.test agnhost
 	$(GO) build -o bin/vm ./test/harness/vm
 	$(GO) build -o bin/nodee2e/nodee2e ./test/harness/nodee2e

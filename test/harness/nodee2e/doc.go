@@ -13,10 +13,11 @@
 //     kubelet's command is this program: `plimsoll import-kubelet-config` divides that file, as
 //     docs/explanation/beside-a-kubelet.md recommends. The agent, in its own systemd unit
 //     (deploy/plimsoll-agent.service), evicts at the thresholds of the spec. The kubelet reports
-//     pressure, and evicts at half of them.
+//     pressure, and evicts at half of them. For the limit of all pods it comes first.
 //   - The tests read the kubelet's effective configuration and write it back with changes. What an
 //     earlier division added is removed before the next one ([original]).
 //   - Images are made here and served by a registry in the machine, under the names of the tests.
 //     The images that only have to be removable consist of empty files.
-//   - A result is the state that the tests report, never the lack of an error.
+//   - A result is the state that the tests report of a spec that ran, never the lack of an error. A
+//     machine without one ends the suite, and adds no line to the results.
 package main

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Images that the specs name. upstream_test.go holds them against the sources.
+// Images that the specs run, of the release that test/harness/components/e2enode pins
+// (test/utils/image/manifest.go and test/e2e_node/image_list.go of Kubernetes).
 const (
 	pauseImage   = "registry.k8s.io/pause:3.10.2"
 	busyboxImage = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2"

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-const usage = `usage: nodee2e suite [-mode kubelet|plimsoll] [-agent FLAG]… [-results FILE] [-logs DIR] [SPEC…]
+const usage = `usage: nodee2e suite [-mode kubelet|plimsoll] [-agent FLAG]… [SPEC…]
        nodee2e node  [-mode kubelet|plimsoll] [-agent FLAG]… SPEC
        nodee2e kubelet FLAG…
 `
@@ -22,11 +22,9 @@ const (
 
 // options are the flags of suite and node.
 type options struct {
-	mode    string
-	agent   list // further flags of the agent
-	results string
-	logs    string
-	specs   []spec
+	mode  string
+	agent list // further flags of the agent
+	specs []spec
 }
 
 // list is a flag that can be given more than once.
@@ -73,8 +71,6 @@ func parse(command string, args []string) (*options, error) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.mode, "mode", kubeletAlone, "what evicts: kubelet or plimsoll")
 	flags.Var(&o.agent, "agent", "a flag of the agent, such as --garbage-collection=on")
-	flags.StringVar(&o.results, "results", "bin/nodee2e/results.jsonl", "file to which a line is added for each spec")
-	flags.StringVar(&o.logs, "logs", "bin/nodee2e/logs", "directory for the logs of each spec")
 	if err := flags.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, usage)
 	}

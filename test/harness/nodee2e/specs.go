@@ -7,30 +7,36 @@ import (
 
 // spec is one eviction spec of the node tests.
 type spec struct {
-	name  string
-	focus string // regular expression for its full text
+	name   string // upstream's, with a suffix after a hyphen where one has several contexts
+	within string // regular expression for the context
 	// prepulled: the spec pulls every image of the tests before it begins.
 	prepulled bool
 }
 
 // specs lists the specs of eviction_test.go and of its siblings that evict by pressure of the node.
 var specs = []spec{
-	{name: "MemoryAllocatableEviction", focus: `\[sig-node\] MemoryAllocatableEviction \[`},
-	{name: "MemoryAllocatableEvictionPodLevelResources", focus: `\[sig-node\] MemoryAllocatableEvictionPodLevelResources \[`},
-	{name: "PriorityMemoryEvictionOrdering", focus: `\[sig-node\] PriorityMemoryEvictionOrdering \[`},
-	{name: "PriorityMemoryEvictionOrderingPodLevelResources", focus: `\[sig-node\] PriorityMemoryEvictionOrderingPodLevelResources \[`},
-	{name: "PriorityPidEvictionOrdering-cri", focus: `\[sig-node\] PriorityPidEvictionOrdering \[.*PodAndContainerStatsFromCRI=true`},
-	{name: "PriorityPidEvictionOrdering", focus: `\[sig-node\] PriorityPidEvictionOrdering \[.*PodAndContainerStatsFromCRI=false`},
-	{name: "PriorityPidEvictionOrdering-DisruptionTarget", focus: `\[sig-node\] PriorityPidEvictionOrdering \[.*baseline scenario`},
-	{name: "LocalStorageEviction", focus: `\[sig-node\] LocalStorageEviction \[`},
-	{name: "LocalStorageSoftEviction", focus: `\[sig-node\] LocalStorageSoftEviction \[`},
-	{name: "LocalStorageSoftEvictionNotOverwriteTerminationGracePeriodSeconds", focus: `\[sig-node\] LocalStorageSoftEvictionNotOverwriteTerminationGracePeriodSeconds \[`},
-	{name: "LocalStorageCapacityIsolationEviction", focus: `\[sig-node\] LocalStorageCapacityIsolationEviction \[`},
-	{name: "PriorityLocalStorageEvictionOrdering", focus: `\[sig-node\] PriorityLocalStorageEvictionOrdering \[`},
-	{name: "InodeEviction", focus: `\[sig-node\] InodeEviction \[`},
-	{name: "ImageGCNoEviction", focus: `\[sig-node\] ImageGCNoEviction \[`, prepulled: true},
-	{name: "ImageGCTerminatedPodsContainersCleanup", focus: `\[sig-node\] ImageGCTerminatedPodsContainersCleanup \[`, prepulled: true},
-	{name: "SystemNodeCriticalPod", focus: `\[sig-node\] SystemNodeCriticalPod \[`},
+	{name: "MemoryAllocatableEviction"},
+	{name: "MemoryAllocatableEvictionPodLevelResources"},
+	{name: "PriorityMemoryEvictionOrdering"},
+	{name: "PriorityMemoryEvictionOrderingPodLevelResources"},
+	{name: "PriorityPidEvictionOrdering-cri", within: `.*PodAndContainerStatsFromCRI=true`},
+	{name: "PriorityPidEvictionOrdering", within: `.*PodAndContainerStatsFromCRI=false`},
+	{name: "PriorityPidEvictionOrdering-DisruptionTarget", within: `.*baseline scenario`},
+	{name: "LocalStorageEviction"},
+	{name: "LocalStorageSoftEviction"},
+	{name: "LocalStorageSoftEvictionNotOverwriteTerminationGracePeriodSeconds"},
+	{name: "LocalStorageCapacityIsolationEviction"},
+	{name: "PriorityLocalStorageEvictionOrdering"},
+	{name: "InodeEviction"},
+	{name: "ImageGCNoEviction", prepulled: true},
+	{name: "ImageGCTerminatedPodsContainersCleanup", prepulled: true},
+	{name: "SystemNodeCriticalPod"},
+}
+
+// focus returns a regular expression for the full text of the spec, and of no other.
+func (s spec) focus() string {
+	upstream, _, _ := strings.Cut(s.name, "-")
+	return `\[sig-node\] ` + upstream + ` \[` + s.within
 }
 
 func find(name string) (spec, error) {

@@ -23,17 +23,23 @@ var needed = []string{
 	"deploy/plimsoll-agent.service", "deploy/admission/evicted-stays-evicted.yaml", "deploy/admission/evicted-keeps-reason.yaml",
 }
 
-// limit bounds the time of one machine.
-const limit = 4 * time.Hour
+// Output of the suite, relative to the module.
+const (
+	resultsFile = "bin/nodee2e/results.jsonl" // a line for each result
+	logsDir     = "bin/nodee2e/logs"          // a directory for each spec and mode
+)
+
+// limit bounds the time of one machine. The tests have less, so that their report is written.
+const (
+	limit      = 4 * time.Hour
+	testsLimit = limit - 30*time.Minute
+)
 
 // runSuite runs each spec in a machine of its own, and adds its result to the results. It stops at a
-// machine without a report, and at a signal: neither is a result of a spec.
+// machine without a result, and at a signal: neither writes a line.
 func runSuite(o *options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := os.MkdirAll(filepath.Dir(o.results), 0o755); err != nil {
-		return err
-	}
 	var errs []error
 	for _, s := range o.specs {
 		r, err := o.runInMachine(ctx, s)
@@ -41,7 +47,7 @@ func runSuite(o *options) error {
 			return errors.Join(append(errs, fmt.Errorf("%s: %w", s.name, err))...)
 		}
 		fmt.Printf("%-70s %-9s %-8s %5.0f s  %s\n", r.Spec, r.Mode, r.State, r.Seconds, r.Where)
-		if err := appendResult(o.results, r); err != nil {
+		if err := appendResult(r); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		if r.State != "passed" {
@@ -51,15 +57,15 @@ func runSuite(o *options) error {
 	return errors.Join(errs...)
 }
 
-func (o *options) runInMachine(ctx context.Context, s spec) (r result, err error) {
+// runInMachine runs a spec. Returns an error if the machine has no result of it.
+func (o *options) runInMachine(ctx context.Context, s spec) (result, error) {
 	label := o.mode
 	for _, f := range o.agent {
 		label += strings.NewReplacer("=", "-", "/", "-").Replace(strings.TrimLeft(f, "-"))
 	}
-	logs := filepath.Join(o.logs, s.name+"."+label)
-	r = result{Spec: s.name, Mode: o.mode, Agent: o.agent, State: "none"}
+	logs := filepath.Join(logsDir, s.name+"."+label)
 	if err := errors.Join(os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
-		return r, err
+		return result{}, err
 	}
 	output := filepath.Join(logs, "output.disk")
 	args := []string{"run", "-systemd", "-m", "6144", "-limit", limit.String(), "-output", output}
@@ -74,14 +80,11 @@ func (o *options) runInMachine(ctx context.Context, s spec) (r result, err error
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	err = errors.Join(err, unpack(output, logs), os.Remove(output))
-	found, readErr := readResult(filepath.Join(logs, "report.json"))
-	if readErr != nil {
-		return r, errors.Join(err, readErr)
-	}
-	found.Spec, found.Mode, found.Agent = r.Spec, r.Mode, r.Agent
-	return found, err
+	r, readErr := readResult(filepath.Join(logs, "report.json"))
+	r.Spec, r.Mode, r.Agent, r.Time = s.name, o.mode, o.agent, time.Now().UTC().Truncate(time.Second)
+	return r, errors.Join(err, readErr)
 }
 
 // unpack writes the reports of a machine to a directory.
@@ -113,12 +116,12 @@ func unpack(disk, dir string) error {
 	}
 }
 
-func appendResult(name string, r result) error {
+func appendResult(r result) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(resultsFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}

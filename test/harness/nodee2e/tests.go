@@ -10,21 +10,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// result is what the tests reported about a spec.
+// result is what the tests reported about a spec that ran.
 type result struct {
-	Spec    string   `json:"spec"`
-	Mode    string   `json:"mode"`
-	Agent   []string `json:"agent,omitempty"`
-	State   string   `json:"state"` // passed, failed, skipped, timedout, …; "none" without a report
-	Seconds float64  `json:"seconds"`
-	Message string   `json:"message,omitempty"`
-	Where   string   `json:"where,omitempty"`
-	Step    string   `json:"step,omitempty"` // the last one before the failure
+	Time    time.Time `json:"time"` // of its end
+	Spec    string    `json:"spec"`
+	Mode    string    `json:"mode"`
+	Agent   []string  `json:"agent,omitempty"`
+	State   string    `json:"state"` // passed, failed, skipped, timedout, …
+	Seconds float64   `json:"seconds"`
+	Message string    `json:"message,omitempty"`
+	Where   string    `json:"where,omitempty"`
+	Step    string    `json:"step,omitempty"` // the last one before the failure
 }
 
 // report is the part of Ginkgo's JSON report that is read.
@@ -67,7 +69,7 @@ func runTests(s spec) error {
 		return err
 	}
 	cmd := exec.Command(binDir+"/"+tests,
-		"--ginkgo.focus="+s.focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=6h", "--ginkgo.json-report="+reports+"/report.json",
+		"--ginkgo.focus="+s.focus(), "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout="+testsLimit.String(), "--ginkgo.json-report="+reports+"/report.json",
 		"--report-dir="+reports, "--node-name="+nodeName, "--prepull-images=false",
 		"--container-runtime-endpoint=unix://"+socket, "--system-spec-file="+work+"/system.yaml", "--server-start-timeout=10m")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
@@ -79,7 +81,8 @@ func runTests(s spec) error {
 	return err
 }
 
-// readResult reads the result of the spec from the tests' report.
+// readResult reads the result of the spec from the tests' report. Returns an error if the spec did not
+// run: no name matches, or the suite's set-up failed.
 func readResult(name string) (result, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -89,33 +92,43 @@ func readResult(name string) (result, error) {
 	if err := json.Unmarshal(text, &suites); err != nil {
 		return result{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	r := result{State: "none"}
+	var others []string
 	for _, suite := range suites {
 		for _, s := range suite.SpecReports {
-			if s.LeafNodeType != "It" && s.State != "failed" || s.LeafNodeType == "It" && s.State == "skipped" && s.Failure.Message == "" {
-				continue // a suite's node that is well, or a spec outside of the focus
-			}
-			r.State, r.Seconds, r.Message = s.State, s.RunTime.Seconds(), s.Failure.Message
-			if s.Failure.Message != "" {
-				r.Where = fmt.Sprintf("%s:%d", filepath.Base(s.Failure.Location.FileName), s.Failure.Location.LineNumber)
-			}
-			for _, e := range s.SpecEvents { // those after a failure clean up
-				if e.SpecEventType == "By" && s.Failure.Message != "" && e.TimelineLocation.Order < s.Failure.TimelineLocation.Order {
-					r.Step = e.Message
-				}
+			switch {
+			case s.LeafNodeType == "It" && (s.State != "skipped" || s.Failure.Message != ""):
+				return s.result(), nil
+			case s.LeafNodeType != "It" && s.Failure.Message != "":
+				others = append(others, fmt.Sprintf("%s: %s: %s", s.LeafNodeType, s.where(), s.Failure.Message))
 			}
 		}
 	}
-	return r, nil
+	return result{}, fmt.Errorf("%s has no result: the spec did not run, see output.txt beside it: %s", name, strings.Join(others, "; "))
+}
+
+func (s *specReport) where() string {
+	return fmt.Sprintf("%s:%d", filepath.Base(s.Failure.Location.FileName), s.Failure.Location.LineNumber)
+}
+
+func (s *specReport) result() result {
+	r := result{State: s.State, Seconds: s.RunTime.Seconds(), Message: s.Failure.Message}
+	if r.Message == "" {
+		return r
+	}
+	r.Where = s.where()
+	for _, e := range s.SpecEvents { // those after a failure clean up
+		if e.SpecEventType == "By" && e.TimelineLocation.Order < s.Failure.TimelineLocation.Order {
+			r.Step = e.Message
+		}
+	}
+	return r
 }
 
 // exportReports writes the reports to the machine's output.
 func exportReports() error {
-	for name, args := range map[string][]string{"journal.txt": {"--no-pager", "--lines=20000"}} {
-		text, _ := exec.Command("journalctl", args...).CombinedOutput() // an error is in the text
-		if err := os.WriteFile(filepath.Join(reports, name), text, 0o644); err != nil {
-			return err
-		}
+	text, _ := exec.Command("journalctl", "--no-pager", "--lines=20000").CombinedOutput() // an error is in the text
+	if err := os.WriteFile(reports+"/journal.txt", text, 0o644); err != nil {
+		return err
 	}
 	disk, err := os.OpenFile(wire.Output, os.O_WRONLY, 0)
 	if err != nil {

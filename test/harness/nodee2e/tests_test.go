@@ -9,11 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
-// TestReadResult_IsThatOfTheSpec: nodes of the suite that are well, and specs outside of the focus, are
-// no results. The step is the last one before the failure.
+// TestReadResult_IsThatOfTheSpec: nodes of the suite, and specs outside of the focus, are no results. The
+// step is the last one before the failure.
 func TestReadResult_IsThatOfTheSpec(t *testing.T) {
 	const (
 		setUp   = `{"LeafNodeType":"SynchronizedBeforeSuite","State":"passed"}`
@@ -23,25 +26,64 @@ func TestReadResult_IsThatOfTheSpec(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		specs string
-		want  result
+		want  result // zero: an error
 	}{
-		"passed":  {setUp + "," + outside + `,{"LeafNodeType":"It","State":"passed","RunTime":2000000000,` + steps + "}," + outside, result{State: "passed", Seconds: 2}},
-		"failed":  {setUp + `,{"LeafNodeType":"It","State":"failed",` + failure + "," + steps + "}", result{State: "failed", Message: "no pressure", Where: "eviction_test.go:816", Step: "waiting"}},
-		"skipped": {setUp + `,{"LeafNodeType":"It","State":"skipped",` + failure + "}", result{State: "skipped", Message: "no pressure", Where: "eviction_test.go:816"}},
-		"set-up failed": {
-			`{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed",` + failure + "}," + outside,
-			result{State: "failed", Message: "no pressure", Where: "eviction_test.go:816"},
-		},
-		"none": {setUp + "," + outside, result{State: "none"}},
+		"passed":                  {setUp + "," + outside + `,{"LeafNodeType":"It","State":"passed","RunTime":2000000000,` + steps + "}," + outside, result{State: "passed", Seconds: 2}},
+		"failed":                  {setUp + `,{"LeafNodeType":"It","State":"failed",` + failure + "," + steps + "}", result{State: "failed", Message: "no pressure", Where: "eviction_test.go:816", Step: "waiting"}},
+		"skipped":                 {setUp + `,{"LeafNodeType":"It","State":"skipped",` + failure + "}", result{State: "skipped", Message: "no pressure", Where: "eviction_test.go:816"}},
+		"set-up failed":           {`{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed",` + failure + "}," + outside, result{}},
+		"passed, clean-up failed": {`{"LeafNodeType":"It","State":"passed"},{"LeafNodeType":"AfterSuite","State":"failed",` + failure + "}", result{State: "passed"}},
+		"no spec of the name":     {setUp + "," + outside, result{}},
 	} {
 		file := filepath.Join(t.TempDir(), "report.json")
 		if err := os.WriteFile(file, []byte(`[{"SpecReports":[`+test.specs+`]}]`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got, err := readResult(file)
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", test.want) || err != nil {
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", test.want) || (err == nil) != (test.want.State != "") {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, test.want)
 		}
+	}
+}
+
+// TestPage_HasAResultOfEverySpec: every spec has a row, and a row without a run has no result.
+func TestPage_HasAResultOfEverySpec(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/internals/node-e2e.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if !strings.HasPrefix(line, "| `") || len(cells) < 5 {
+			continue
+		}
+		rows = append(rows, strings.Trim(cells[0], "`"))
+		const notRun = "not run"
+		alone, with, departure, date := cells[2], cells[3], cells[4], strings.Join(cells[5:], "")
+		for _, cell := range []string{alone, with} {
+			if cell != notRun && !strings.HasPrefix(cell, "pass, ") && !strings.HasPrefix(cell, "fail") {
+				t.Errorf("%s: %q: want pass with its seconds, fail with its place, or %s", cells[0], cell, notRun)
+			}
+		}
+		if _, err := time.Parse(time.DateOnly, date); (err == nil) != (alone != notRun || with != notRun) {
+			t.Errorf("%s: the date is %q, and the results are %q and %q", cells[0], date, alone, with)
+		}
+		if (departure == notRun) != (with == notRun) || departure == "" {
+			t.Errorf("%s: the departure is %q, and the result with Plimsoll is %q", cells[0], departure, with)
+		}
+	}
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.name)
+	}
+	slices.Sort(rows)
+	slices.Sort(names)
+	if !slices.Equal(rows, names) {
+		t.Errorf("the page has rows for %v, want %v", rows, names)
 	}
 }
 
