@@ -13,7 +13,7 @@
 //     are reported together.
 //   - An import leaves the allocatable resources of the node unchanged, to the byte. It leaves the
 //     kubelet no configured hard threshold at or above the agent's.
-//   - After an import, no pods are evicted that together use no more than allocatable. The limit of all
-//     pods falls, and the kubelet evicts above allocatable with any threshold. There the agent's
-//     threshold is below the kubelet's.
+//   - After an import, no pods are evicted that together use no more than allocatable. For the limit
+//     of all pods the kubelet evicts above allocatable with any threshold, and the agent's threshold
+//     is below the kubelet's.
 package kubeletconfig

@@ -36,9 +36,9 @@ const reportsOnly = "8760h"
 // If one is unknown, the kubelet's threshold stays unchanged, and the agent's is a quarter above
 // it.
 //
-// The limit of all pods falls by the increase of systemReserved. There the kubelet still evicts
-// above allocatable, so the agent gets half of the kubelet's threshold for
-// allocatableMemory.available: it evicts if the kubelet is too slow.
+// The limit of all pods falls by the increase of systemReserved. There the kubelet evicts above
+// allocatable with any threshold, so for allocatableMemory.available the agent gets half of the one
+// that the kubelet retains: it evicts if the kubelet is too slow.
 //
 // Returns [strictyaml.Faults] if no kubelet would start with the configuration, or if two
 // thresholds cannot be compared.
@@ -90,12 +90,13 @@ func (p *sharing) part(t Threshold) {
 	case t.Signal.Definition().Filesystem == signals.Containerfs:
 		p.ours.add(t.Signal, t.Text) // the kubelet derives it, whatever its configuration
 		return
-	case t.Signal == signals.AllocatableMemoryAvailable && p.pods.lowered: // the agent has it already
+	case t.Signal == signals.AllocatableMemoryAvailable && p.pods.divided: // the agent has it already
 		p.kubelets.add(t.Signal, half(p.pods.ours).Text)
 		return
 	case withheld && t.Percent > 0 && p.capacity(t.Signal) <= 0:
 		p.kubelets.add(t.Signal, t.Text)
 		p.raise(t)
+		p.divideForPods(t)
 		return
 	}
 	halved := half(t)
@@ -103,27 +104,28 @@ func (p *sharing) part(t Threshold) {
 	p.kubelets.add(t.Signal, halved.Text)
 	if c := p.capacity(t.Signal); withheld && t.Of(c) != halved.Of(c) {
 		p.reserve(resource, t.Of(c)-halved.Of(c))
-		if t.Signal == signals.MemoryAvailable {
-			p.lowerPods(halved)
-		}
 	}
+	p.divideForPods(halved)
 }
 
-// podsLimit is the derivation for allocatableMemory.available.
+// podsLimit has the thresholds for allocatableMemory.available: the limit of all pods.
 type podsLimit struct {
 	enforced bool      // the kubelet sets the limit, and applies its hard memory threshold to it
-	lowered  bool      // the limit falls by the increase of systemReserved
-	kubelets Threshold // the memory threshold that applies to the lower limit; without text: none
-	ours     Threshold // of the agent for the lower limit; without text: none
+	divided  bool      // a hard memory threshold was divided, and with it those for the limit
+	kubelets Threshold // the memory threshold that the kubelet applies; without text: none
+	ours     Threshold // of the agent; without text: none
 }
 
-// lowerPods sets the thresholds for the lower limit of all pods. kept is the memory threshold that
-// the kubelet retains, with which it evicts above allocatable, whatever the threshold. An agent that
-// acts before would evict pods that use less than allocatable. With the whole threshold it would do so
-// always if the limit were below it. At the kubelet's threshold both would evict. Configured ones are
-// halved since the limit falls.
-func (p *sharing) lowerPods(kept Threshold) {
-	p.pods.lowered = true
+// divideForPods sets the thresholds for the limit of all pods. kept is the memory threshold that the
+// kubelet retains. It evicts above allocatable, whatever the threshold: the limit is allocatable plus
+// that. An agent that acts before would evict pods that use less than allocatable, and always with a
+// threshold above the limit. At the same threshold both would evict. So the agent acts later. Configured
+// thresholds for the limit are halved, since it falls.
+func (p *sharing) divideForPods(kept Threshold) {
+	if kept.Signal != signals.MemoryAvailable {
+		return
+	}
+	p.pods.divided = true
 	kept.Signal = signals.AllocatableMemoryAvailable
 	var all []Threshold
 	if p.pods.enforced && kept.Text != off {

@@ -197,8 +197,8 @@ func TestShare_PreservesAllocatable(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		capacity := of(signals.Amount(1<<30+r.Int64N(1<<36)), signals.Amount(1<<33+r.Int64N(1<<41)))
-		known, isKnown := capacity, r.IntN(2) != 0
-		if !isKnown {
+		known := capacity
+		if r.IntN(2) == 0 {
 			known = unknown
 		}
 		before := kubeletconfig.Sources{File: []byte(random(r))}
@@ -215,7 +215,7 @@ func TestShare_PreservesAllocatable(t *testing.T) {
 			if was != is {
 				t.Errorf("seed %d: allocatable %s was %d, is %d\n%s\n%s", seed, x.resource, was, is, before.File, shared.Kubelet)
 			}
-			if configured := strings.Contains(string(before.File), "allocatableMemory"); x.sig == signals.MemoryAvailable && isKnown && !configured {
+			if configured := strings.Contains(string(before.File), "allocatableMemory"); x.sig == signals.MemoryAvailable && !configured {
 				checkAllPods(t, seed, after, shared, is, capacity(x.sig))
 			}
 		}
@@ -240,9 +240,9 @@ func policyOf(t *testing.T, shared kubeletconfig.Shared) *eviction.Policy {
 	return policy
 }
 
-// The thresholds of the agent for the memory of all pods, after the limit fell. In the first case it
-// falls from 300Mi to 175Mi, below the whole threshold.
-func TestShare_AdaptsThresholdsForAllPods(t *testing.T) {
+// The thresholds of the agent for the limit of all pods. In the first case the limit falls from 300Mi to
+// 175Mi, below the whole threshold for memory.
+func TestShare_DividesThresholdsForAllPods(t *testing.T) {
 	const capacity = 8 << 30
 	for name, test := range map[string]struct {
 		kubelet string
@@ -252,7 +252,7 @@ func TestShare_AdaptsThresholdsForAllPods(t *testing.T) {
 		"limit below the whole threshold": {"evictionHard: {memory.available: 250Mi}\nkubeReserved: {memory: 7892Mi}\n", unknown, "[allocatableMemory.available<64000Ki]"},
 		"defaults":                        {"", unknown, "[allocatableMemory.available<25Mi]"},
 		"percentage":                      {"evictionHard: {memory.available: 5%}\n", of(capacity, 1<<40), "[allocatableMemory.available<1.25%]"},
-		"percentage of unknown capacity":  {"evictionHard: {memory.available: 4%}\n", unknown, "[allocatableMemory.available<5%]"},
+		"percentage of unknown capacity":  {"evictionHard: {memory.available: 4%}\n", unknown, "[allocatableMemory.available<2%]"},
 		"enforced by name":                {"evictionHard: {memory.available: 250Mi}\nenforceNodeAllocatable: [pods, system-reserved]\n", unknown, "[allocatableMemory.available<64000Ki]"},
 		"not enforced":                    {"evictionHard: {memory.available: 250Mi}\nenforceNodeAllocatable: [none]\n", unknown, "[]"},
 		"no threshold for memory":         {"evictionHard: {nodefs.available: 10%}\n", unknown, "[]"},

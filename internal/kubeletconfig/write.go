@@ -57,7 +57,7 @@ func (p *page) scalar(field string, value any) { fmt.Fprintf(p, "%s: %v\n", fiel
 func (p *sharing) agent() []byte {
 	comments := []string{"What the kubelet did about evictions, for `plimsoll agent --config`."}
 	if p.pods.kubelets.Text != "" {
-		comments = append(comments, "The limit of all pods falls. There the kubelet evicts above allocatable, as before, and the agent at half of the kubelet's threshold.",
+		comments = append(comments, "For the limit of all pods the kubelet evicts above allocatable, as before, and the agent at half of the kubelet's threshold.",
 			"enforceNodeAllocatable: [pods] would apply the whole threshold for memory to that limit, and evict pods that use less than allocatable.")
 	}
 	out := newPage("plimsoll.dev/v1alpha1", "AgentConfiguration", comments...)
@@ -68,7 +68,7 @@ func (p *sharing) agent() []byte {
 	}
 	out.scalar("evictionPressureTransitionPeriod", p.was.TransitionPeriod)
 	switch v := p.from.value("enforceNodeAllocatable"); {
-	case p.pods.enforced && p.pods.lowered:
+	case p.pods.enforced && p.pods.divided:
 		out.scalar("enforceNodeAllocatable", "[none]")
 	case v.Present():
 		out.scalar("enforceNodeAllocatable", "["+strings.Join(texts(v.List()), ", ")+"]")
@@ -109,11 +109,11 @@ func (p *sharing) copyMaps(out *page, names ...string) {
 	}
 }
 
-// entry returns an entry of a map by signal. Those for the lower limit of all pods are derived.
+// entry returns an entry of a map by signal. Those for the limit of all pods are derived.
 func (p *sharing) entry(field string, s signals.Signal) (text string, there bool) {
 	given := p.from.entries(field)
 	v, there := given[s.String()]
-	if s == signals.AllocatableMemoryAvailable && p.pods.lowered {
+	if s == signals.AllocatableMemoryAvailable && p.pods.divided {
 		switch soft := p.softOf(s); {
 		case field == "evictionSoft" && soft != nil:
 			return soft.Text, true
@@ -172,7 +172,7 @@ func (p *sharing) remarks() {
 		p.notes = append(p.notes, "memory.available has no hard threshold: neither the agent nor the kubelet will evict for it at once")
 	}
 	if p.pods.kubelets.Text != "" {
-		p.notes = append(p.notes, "systemReserved lowers the limit of kubepods by as much: there the kubelet evicts above allocatable, as before, and the agent once half of the rest is used")
+		p.notes = append(p.notes, "for the limit of all pods (kubepods) the kubelet evicts first, above allocatable, as before; the agent evicts once half of the rest is used")
 	}
 	if p.flagged {
 		p.notes = append(p.notes, "the kubelet's command line sets some of these fields and overrides files: remove those flags")
