@@ -180,7 +180,7 @@ func largest(found []signals.Consumer) []signals.Consumer {
 
 // workingSetOf returns the working set of a cgroup; false if it is unreadable.
 func workingSetOf(h cgroup.Hierarchy, at string, buf *cgroup.Buffer) (signals.Amount, bool) {
-	set, err := workingSet(usageOf(h, at, buf))
+	set, err := workingSet(memoryUsage(h, at, buf))
 	return signals.Amount(set.Value), err == nil
 }
 

@@ -66,19 +66,19 @@ func (r *HeldReader) Read() (found signals.Holdings) {
 func (r *HeldReader) pod(p cgroup.Pod) (held signals.PodHoldings, there bool) {
 	held = signals.PodHoldings{UID: p.UID, Path: p.Path, Containers: []signals.ContainerHoldings{}}
 	for _, c := range p.Containers {
-		u, err := usageOf(r.h, c.Path, r.buf)
+		u, err := memoryUsage(r.h, c.Path, r.buf)
 		if cgroup.IsGone(err) {
 			continue
 		}
 		held.Containers = append(held.Containers, signals.ContainerHoldings{Name: c.Name, Held: heldOf(u, err)})
 	}
-	u, err := usageOf(r.h, p.Path, r.buf)
+	u, err := memoryUsage(r.h, p.Path, r.buf)
 	held.Held = heldOf(u, err)
 	return held, !cgroup.IsGone(err)
 }
 
-// usageOf returns the memory usage of a cgroup. It opens its files, and closes them.
-func usageOf(h cgroup.Hierarchy, at string, buf *cgroup.Buffer) (cgroup.MemoryUsage, error) {
+// memoryUsage returns the memory usage of a cgroup. It opens its files, and closes them.
+func memoryUsage(h cgroup.Hierarchy, at string, buf *cgroup.Buffer) (cgroup.MemoryUsage, error) {
 	m, err := cgroup.OpenMemoryWith(h, at, buf)
 	if err != nil {
 		return cgroup.MemoryUsage{}, err
@@ -93,7 +93,7 @@ func (r *HeldReader) total(within string) signals.Measured[signals.Bytes] {
 		held, err := r.machine()
 		return signals.Measured[signals.Bytes]{Value: held, Known: err == nil}
 	}
-	u, err := usageOf(r.h, within, r.buf)
+	u, err := memoryUsage(r.h, within, r.buf)
 	return heldOf(u, err)
 }
 
