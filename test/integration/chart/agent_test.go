@@ -183,7 +183,7 @@ func TestAgentPod_HasExpectedSpec(t *testing.T) {
 			t.Errorf("%s: propagation of later mounts: got %v, want %v", m.MountPath, propagates, host)
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll"}, written(container)); diff != "" {
+	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording"}, written(container)); diff != "" {
 		t.Errorf("writes to (-want +got):\n%s", diff)
 	}
 	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {
