@@ -11,4 +11,6 @@
 //     read from the record of the whole run, so that another pod that failed temporarily is found.
 //   - Nothing sleeps. Every wait is for an entry of the record, a line of the decision log, or an
 //     answer.
+//
+// REPEAT=n in the environment runs each scenario n times, such as one chosen by -test.run.
 package whole
