@@ -108,19 +108,19 @@ func TestHeld_OfHogs(t *testing.T) {
 	if !read.Complete || len(read.Pods) != 1 || len(loop) != 1 {
 		t.Fatalf("%+v, %+v", read, loop)
 	}
+	const program, other = 60 * mib, 10 * mib // of the hog's program, under the race detector as well; of the kernel
 	for name, got := range map[string]signals.PodHoldings{"reader": read.Pods[0], "loop": loop[0]} {
-		for _, held := range append(got.Containers, signals.ContainerHoldings{Name: "anon", Held: got.Held}) {
-			low, high := signals.Bytes(100*mib), signals.Bytes(150*mib)
-			if held.Name == "cache" {
-				low, high = 0, 40*mib
-			}
-			if !held.Held.Known || held.Held.Value < low || held.Held.Value > high {
-				t.Errorf("%s: %+v, want %d to %d", name, held, low, high)
-			}
+		held := map[string]signals.Bytes{}
+		for _, c := range got.Containers {
+			held[c.Name] = c.Held.Value
+		}
+		anon, cache := held["anon"], held["cache"] // the same program runs in both
+		if cache <= 0 || cache > program || anon-cache < 100*mib-other || anon-cache > 100*mib+other || got.Held.Value < anon+cache-other || got.Held.Value > anon+cache+other {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if total := read.Total(box.Path()); total.Value < read.Pods[0].Held.Value || total.Value > 160*mib {
-		t.Errorf("total %+v", total)
+	if total, pod := read.Total(box.Path()), read.Pods[0].Held; total.Value < pod.Value-other || total.Value > pod.Value+other {
+		t.Errorf("total %+v, of the pod %+v", total, pod)
 	}
 	if n := testing.AllocsPerRun(10, func() { loop = pods.Holdings(list, loop) }); n != 0 {
 		t.Errorf("%g allocations", n)
