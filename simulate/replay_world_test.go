@@ -335,14 +335,14 @@ func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *wor
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
 	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
-	crowd, choice := seed%3 == 2, pick("", "evictionChoice: kubelet\n")
-	if crowd {
-		choice = ""
+	crowd, choice, early := seed%3 == 2, pick("", "evictionChoice: kubelet\n"), pick("", "earlyEviction: immediate\n", "earlyEviction: never\n")
+	if crowd { // growth decides
+		choice, early = "", ""
 	}
 	c, err := config.ParseFile([]byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 300Mi, nodefs.available: 30%}\n" +
 		pick("", "evictionSoft: {memory.available: 800Mi}\nevictionSoftGracePeriod: {memory.available: 30s}\nevictionMaxPodGracePeriod: 20\n") +
 		pick("", "evictionMinimumReclaim: {memory.available: 200Mi}\n") + pick("", "evictionsPerHour: 2\n") + pick("", "maxIneffectiveEvictions: 1\nineffectiveEvictionBackoff: 20s\n", "maxIneffectiveEvictions: 0\n") +
-		pick("", "ownerBackoff: 20s\n") + pick("", "earlyEviction: immediate\n", "earlyEviction: never\n") + choice + pick("", "monitoringPeriod: 3s\n") + pick("", "evictionPressureTransitionPeriod: 20s\n")))
+		pick("", "ownerBackoff: 20s\n") + early + choice + pick("", "monitoringPeriod: 3s\n") + pick("", "evictionPressureTransitionPeriod: 20s\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -305,7 +305,8 @@ func TestEncoder_BoundsValues(t *testing.T) {
 			e.Limit(limit)
 			from, _ := e.Header(nil)
 			data := from
-			for i, value := range []any{c, usage(time.Second, tc.pods...), c} {
+			late := acting(2, time.Second, pod("late"), tc.pods[0])
+			for i, value := range []any{c, usage(time.Second, tc.pods...), c, late} {
 				before, ok := len(data), false
 				switch v := value.(type) {
 				case *Check:
@@ -319,8 +320,11 @@ func TestEncoder_BoundsValues(t *testing.T) {
 			}
 			got, _, damage := read(data)
 			first, is := got[0].(*Check)
-			if len(got) != 3 || damage != (Damage{}) || !is || !first.Cut || first.Act.Evicted == nil || first.Act.Evicted.Pod.UID != c.Act.Evicted.Pod.UID {
+			if len(got) != 4 || damage != (Damage{}) || !is || !first.Cut || first.Act.Evicted == nil || first.Act.Evicted.Pod.UID != c.Act.Evicted.Pod.UID {
 				t.Fatalf("%s, limit %d: read %d values, %+v, %+v", about, limit, len(got), damage, first)
+			}
+			if last, is := got[3].(*Check); !is || last.Act.Evicted == nil || last.Act.Evicted.Pod.Name != "late" {
+				t.Errorf("%s, limit %d: the eviction of a pod that has come last is missing: %+v", about, limit, got[3])
 			}
 			whole := 0
 			for _, m := range first.Act.Measured[0] {
