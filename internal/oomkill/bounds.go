@@ -213,7 +213,7 @@ func (b *bounds) set(doubt signals.Bytes) {
 		grown, narrow = grown+most, narrow && known
 	}
 	if narrow && grown+doubt+b.total/growthDoubt >= b.total {
-		b.narrow()
+		b.narrow(max(b.total-grown, 0))
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *member) grown(unread time.Duration) (most signals.Bytes, known bool) {
 // Otherwise one of them grew faster than before, and may have freed that memory again before it was read.
 // The victim held at least what the upper bounds of all others leave of the total. This covers processes
 // that end with the killed one, without a line of the kernel.
-func (b *bounds) narrow() {
+func (b *bounds) narrow(missing signals.Bytes) {
 	var victim *member
 	var highest signals.Bytes // of all but the victim
 	for i := range b.all {
@@ -242,7 +242,7 @@ func (b *bounds) narrow() {
 			continue
 		}
 		most, _ := m.grown(b.unread)
-		m.upper = min(m.upper, most)
+		m.upper = min(m.upper, most+missing)
 		highest += m.upper
 	}
 	if victim != nil {

@@ -28,8 +28,10 @@ type proc struct {
 	anon      int // KiB
 	rate      int // KiB per tick
 	files     bool
-	forks     int // ticks between two children; 0: none
-	collects  int // KiB at which it frees three quarters, as a collector of garbage; 0: never
+	forks     int  // ticks between two children; 0: none
+	collects  int  // KiB at which it frees three quarters, as a collector of garbage; 0: never
+	waits     int  // ticks until it begins to grow
+	hides     bool // it frees what it has right after a kill
 	protected bool
 	child     bool
 }
@@ -205,6 +207,8 @@ func (w *world) addHog(kind string, rate int) {
 		p.collects, p.rate = w.between(20_000, 200_000), 4*p.rate
 	case "files":
 		p.files, p.protected = true, w.r.IntN(2) == 0
+	case "spike":
+		p.waits, p.rate, p.hides, p.protected = w.r.IntN(2000), 20*p.rate, true, w.r.IntN(2) == 0
 	case "fork":
 		p.forks, p.rate = max(2000/p.rate, 1), 0
 	}
@@ -222,7 +226,7 @@ func (w *world) grow() (stuck bool) {
 	used := w.used()
 	for _, b := range w.boxes {
 		for _, p := range b.procs {
-			if p.rate == 0 && p.forks == 0 {
+			if p.waits--; p.waits > 0 || p.rate == 0 && p.forks == 0 {
 				continue
 			}
 			amount := p.rate
@@ -353,6 +357,13 @@ func (w *world) run(t *testing.T, o observer) (answer, bool) {
 	if a.victim = w.kill(); a.victim == nil {
 		return a, false
 	}
+	for _, b := range w.boxes {
+		for _, p := range b.procs {
+			if p.hides {
+				p.anon, p.rate = min(p.anon, 1000), 0
+			}
+		}
+	}
 	at := w.now
 	for range 1 + w.r.IntN(o.delay) { // memory that is freed is allocated again
 		w.now, w.log.at = w.now.Add(tick), w.log.at+tick
@@ -457,7 +468,7 @@ func (a *answer) right() bool {
 var kindsOfHogs = [][]string{{"leak"}, {"leak", "leak"}, {"leak", "leak", "leak"}, {"files"}, {"fork"}, {"files", "leak"}, {"fork", "leak"}, {"fork", "files"}}
 
 // kindsWithHeaps have processes, too, that free memory from time to time.
-var kindsWithHeaps = append([][]string{{"heap", "leak"}, {"heap", "heap", "leak"}, {"heap", "files"}}, kindsOfHogs...)
+var kindsWithHeaps = append([][]string{{"spike"}, {"spike", "leak"}, {"spike", "files"}, {"spike", "leak", "leak"}, {"heap", "leak"}, {"heap", "heap", "leak"}, {"heap", "files"}}, kindsOfHogs...)
 
 func draw(r *rand.Rand, kinds [][]string, lasts ...time.Duration) *world {
 	levels := []oomkill.Level{oomkill.ContainerLevel, oomkill.PodLevel, oomkill.QoSLevel, oomkill.PodsLevel, oomkill.NodeLevel}
