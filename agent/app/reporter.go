@@ -12,6 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
@@ -33,6 +34,7 @@ type reporter struct {
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
+	evictions  *store.Store         // likewise
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -180,7 +182,8 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
-	r.lines.JSON(d)
+	r.lines.JSON(d.Line())
+	r.recordEviction(d)
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}

@@ -67,6 +67,7 @@ func recordAll(m *metrics.Metrics) {
 	m.Freed(metrics.Eviction, -mebi)
 	m.ImagesCollected(metrics.Space, 2)
 	m.PendingStatuses(1)
+	m.PendingEvictionRecords(2)
 	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()

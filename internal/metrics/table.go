@@ -27,6 +27,7 @@ const (
 	decisionToExit
 	freed
 	pendingStatuses
+	pendingRecords
 	available
 	capacity
 	unknown
@@ -105,6 +106,8 @@ var table = [...]definition{
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
+	pendingRecords: {"plimsoll_pending_eviction_records", gauge, nil, nil,
+		"Evictions that the record of the node in the cluster does not have yet."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,
