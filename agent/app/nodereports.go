@@ -43,6 +43,7 @@ func (a *app) openNodeReports(ctx context.Context) error {
 		a.group.Go(func() { a.reporter.heartbeat.Run(ctx) })
 	}
 	a.group.Go(func() { a.reporter.conditions.Run(ctx) }) // after the heartbeat, which it reads
+	a.openEvictionRecords(ctx)
 	if c.ReportNodeLease {
 		a.reportNodeLease(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
@@ -34,6 +35,7 @@ type reporter struct {
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 	oomKills   *oomReports
+	evictions  *store.Store // nil without a namespace for records
 
 	recorder *flightRecorder // nil: nothing is recorded
 
@@ -183,10 +185,12 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
-	r.lines.JSON(d)
+	line := d.Line()
+	r.lines.JSON(line)
 	if r.recorder != nil {
-		r.recorder.Decision(d)
+		r.recorder.Decision(line)
 	}
+	r.recordEviction(d)
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}

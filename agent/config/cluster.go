@@ -62,6 +62,8 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Taint the Node with plimsoll.dev/memory-pressure:NoSchedule and the like while its conditions are True. Also keeps replacement pods of DaemonSets away."},
 	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: options.String(func(c *Agent) *string { return &c.HeartbeatNamespace }),
 		Help: "Namespace of the Lease that is the heartbeat of the agent. Empty: no heartbeat."},
+	{Field: "evictionRecordNamespace", Flag: "eviction-record-namespace", Default: "plimsoll-evictions", Set: options.OptionalDNSLabel(func(c *Agent) *string { return &c.EvictionRecordNamespace }),
+		Help: "Namespace of the ConfigMap with the last evictions of the node, named like the Node. Empty: evictions are not recorded there."},
 	{Field: "reportNodeLease", Flag: "report-node-lease", Shape: options.Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.ReportNodeLease },
 		Help: "Renew the node's own Lease in kube-node-lease. For nodes without a kubelet only; refused where a kubelet runs."},
 	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: options.String(func(c *Agent) *string { return &c.HealthzBindAddress }),
@@ -97,8 +99,10 @@ type Cluster struct {
 	PressureConditions string
 	PressureTaint      bool
 	HeartbeatNamespace string
-	ReportNodeLease    bool
-	HealthzBindAddress string
+	// EvictionRecordNamespace is the namespace of the records of evictions; empty: none.
+	EvictionRecordNamespace string
+	ReportNodeLease         bool
+	HealthzBindAddress      string
 	options.Endpoints
 }
 
@@ -124,9 +128,10 @@ func newCluster() Cluster {
 		MaximumDeadContainersPerContainer: 1,
 		MaximumDeadContainers:             -1,
 
-		PressureConditions: "auto",
-		HeartbeatNamespace: "plimsoll-system",
-		HealthzBindAddress: "127.0.0.1:10350",
+		PressureConditions:      "auto",
+		HeartbeatNamespace:      "plimsoll-system",
+		EvictionRecordNamespace: "plimsoll-evictions",
+		HealthzBindAddress:      "127.0.0.1:10350",
 	}
 }
 

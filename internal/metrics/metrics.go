@@ -54,6 +54,7 @@ type Metrics struct {
 	freed                           [len(freerNames)]prometheus.Counter
 	images                          [len(reasonNames)]prometheus.Counter
 	pendingStatuses                 prometheus.Gauge
+	pendingRecords                  prometheus.Gauge
 	armed                           *prometheus.GaugeVec
 	runtimeErrors                   prometheus.Counter
 	apiErrors                       [len(requestNames)]prometheus.Counter
@@ -75,7 +76,8 @@ func New(s Settings) *Metrics {
 		sources: table[sources].gauges(r),
 		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
 		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(), oomKills: table[oomKills].counters(r),
-		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
+		pendingRecords: table[pendingRecords].gauges(r).WithLabelValues(),
+		runtimeErrors:  table[runtimeErrors].counters(r).WithLabelValues(),
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)
@@ -261,6 +263,9 @@ func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)
 
 // PendingStatuses records the number of pending pod statuses.
 func (m *Metrics) PendingStatuses(n int) { m.pendingStatuses.Set(float64(n)) }
+
+// PendingEvictionRecords records the number of evictions that the record in the cluster does not have yet.
+func (m *Metrics) PendingEvictionRecords(n int) { m.pendingRecords.Set(float64(n)) }
 
 // RuntimeFailed counts a failed request to the container runtime.
 func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }

@@ -69,6 +69,7 @@ func recordAll(m *metrics.Metrics) {
 	m.ImagesCollected(metrics.Space, 2)
 	m.PendingStatuses(1)
 	m.OOMKilled("container", 2)
+	m.PendingEvictionRecords(2)
 	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()

@@ -27,6 +27,7 @@ const (
 	decisionToExit
 	freed
 	pendingStatuses
+	pendingRecords
 	oomKills
 	available
 	capacity
@@ -108,6 +109,8 @@ var table = [...]definition{
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
+	pendingRecords: {"plimsoll_pending_eviction_records", gauge, nil, nil,
+		"Evictions that the record of the node in the cluster does not have yet."},
 	oomKills: {"plimsoll_oom_kills_total", counter, []label{{"limit", "container, pod, qos, pods, node, unknown"}}, nil,
 		"Processes that the kernel's OOM killer ended, by the limit that was met. Without access to the kernel's log all of them are unknown."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,

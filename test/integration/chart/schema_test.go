@@ -71,6 +71,7 @@ func TestSchema_RefusesInvalidValues(t *testing.T) {
 		{`metrics.readers=["prometheus"]`, []string{"/metrics/readers/0"}},
 		{`policies.kubeletKeepsConditions=true`, []string{"policies.kubeletKeepsConditions", "Kubernetes 1.36"}},
 		{`agent.config.heartbeatNamespace="kube-system"`, []string{"agent.config.heartbeatNamespace", "leave it out"}},
+		{`agent.config.evictionRecordNamespace="kube-system"`, []string{"agent.config.evictionRecordNamespace", "plimsoll-evictions", "leave it out"}},
 		{`controller.config.leaderElectResourceNamespace="kube-system"`, []string{"leaderElectResourceNamespace", "leave it out"}},
 		{`controller.config.leaderElect=false`, []string{"controller.replicas=1"}},
 		{`agent.config={"evictionSoft":{"memory.available":"1Gi"},"softEviction":"status"}`, []string{"agent.config.softEviction", "direct", "mode=replace", "EKS"}},

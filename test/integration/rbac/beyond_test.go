@@ -130,6 +130,7 @@ func (y *env) more(t *testing.T) {
 	f.protected()
 	f.events()
 	f.leases()
+	f.records()
 }
 
 func (f *thief) podPath() string { return "namespaces/" + victims + "/pods/" + f.own.pod.Name }
@@ -214,4 +215,25 @@ func (f *thief) leases() {
 		_, err = leases.Create(f.t.Context(), l, metav1.CreateOptions{})
 		f.refused("a lease of a new name", err)
 	}
+}
+
+// records tries the records of other nodes, and one that could not be deleted.
+func (f *thief) records() {
+	f.own.reset()
+	f.other.reset()
+	f.own.recorded()
+	f.other.recorded()
+	maps := f.core.CoreV1().ConfigMaps(evictions)
+	theirs, err := maps.Get(f.t.Context(), f.other.node, metav1.GetOptions{})
+	f.own.must(err)
+	theirs.Data = map[string]string{"evictions": ""}
+	_, err = maps.Update(f.t.Context(), theirs, metav1.UpdateOptions{})
+	f.refused("empty the record of another node", err)
+	_, err = maps.Create(f.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: f.own.node + "-"}}, metav1.CreateOptions{})
+	f.refused("a record of a new name", err)
+	own, err := maps.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+	f.own.must(err)
+	own.Finalizers = []string{"example.com/forever"}
+	_, err = maps.Update(f.t.Context(), own, metav1.UpdateOptions{})
+	f.refused("a record with a finalizer", err)
 }

@@ -9,6 +9,7 @@ import (
 
 const (
 	namespace      = "plimsoll-system"
+	evictions      = "plimsoll-evictions" // namespace of the records of evictions
 	agentFile      = "agent.yaml"
 	controllerFile = "controller.yaml"
 	readersFile    = "readers.yaml" // of paths, bound to no account
@@ -53,6 +54,7 @@ var contract = []right{
 	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update"},
 	{agentFile, namespace, "", "configmaps[plimsoll-arming]", "get, list, watch"},
 	{agentFile, namespace, "apps", "daemonsets[plimsoll-agent]", "get"},
+	{agentFile, evictions, "", "configmaps", "get, create, update"},
 
 	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
 	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
@@ -116,6 +118,7 @@ var forAgent = []right{
 	// Agents can not arm agents.
 	{"", namespace, "", "configmaps", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "", "configmaps[plimsoll-arming]", "update, patch, delete"},
+	{"", evictions, "", "configmaps", "list, watch, patch, delete, deletecollection"},
 	{"", namespace, "apps", "daemonsets", "get, list, watch"},
 	{"", namespace, "apps", "daemonsets[plimsoll-agent]", "update, patch, delete"},
 }

@@ -16,6 +16,7 @@ values say, which wins.
   "stateFile" "/run/plimsoll/state.json"
   "recordingDir" "/var/lib/plimsoll/recording"
   "heartbeatNamespace" .Release.Namespace
+  "evictionRecordNamespace" (printf "%s-evictions" (include "plimsoll.fullname" .))
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
   "healthSocket" "/run/plimsoll/health.sock"
 -}}

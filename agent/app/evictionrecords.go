@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evictionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
+)
+
+// evictionsSection is the section of the state file with the records of evictions that the API server does not
+// have yet.
+const evictionsSection = "evictionRecords"
+
+// openEvictionRecords starts to record evictions in the cluster, beginning with those of an earlier run.
+func (a *app) openEvictionRecords(ctx context.Context) {
+	if a.config.EvictionRecordNamespace == "" {
+		return
+	}
+	earlier := ""
+	if a.state != nil {
+		earlier = loadSection[string](a.state, evictionsSection, "records of evictions that were not written yet are lost", a.log)
+	}
+	a.reporter.evictions = store.New(store.Parts{Client: a.api.Client(), Namespace: a.config.EvictionRecordNamespace, NodeName: a.api.NodeName(),
+		Node: a.apiNode.Object, Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords)})
+	a.group.Go(func() { a.reporter.evictions.Run(ctx, earlier) })
+}
+
+// saveUnwritten returns a function that hands unwritten records to the state file, which may be nil, and counts
+// them.
+func saveUnwritten(state *checkpoint.Sections, count func(int)) func(string, int) {
+	return func(text string, records int) {
+		count(records)
+		if state != nil {
+			state.Save(evictionsSection, text)
+		}
+	}
+}
+
+// recordEviction records an eviction in the cluster, or how it goes on.
+func (r *reporter) recordEviction(d *agent.Decision) {
+	if r.evictions == nil {
+		return
+	}
+	switch d.Decision {
+	case agent.Evicted, agent.SoftEvicting:
+		r.evictions.Add(d)
+	case agent.Escalated, agent.SoftEnded, agent.Withdrawn, agent.ReclaimDone:
+		r.evictions.Change(d.UID, func(e *agent.Decision) bool { return goOn(e, d) })
+	}
+}
+
+// goOn adds a later decision about an eviction to its record. It returns false if that decision is about another
+// eviction of the same pod.
+func goOn(e, later *agent.Decision) bool {
+	if later.Decision != agent.ReclaimDone && e.Grace == nil { // a hard eviction, and the soft one that it replaced
+		return false
+	}
+	switch later.Decision {
+	case agent.Escalated:
+		e.End = "escalated: " + later.Reason
+	case agent.Withdrawn:
+		e.End = evictionlog.Withdrawn
+	case agent.SoftEnded:
+		e.Processes, e.Status, e.ExitTime, e.ProcessesRemain, e.Failed = later.Processes, later.Status, later.ExitTime, later.ProcessesRemain, later.Failed
+		if e.End = "ended"; len(later.Failed) > 0 {
+			e.End = "not ended"
+		}
+	case agent.ReclaimDone:
+		if e.End = later.Reason; later.FreedBytes != nil {
+			e.FreedBytes = later.FreedBytes
+		}
+	}
+	return true
+}

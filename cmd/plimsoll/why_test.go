@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// recordOf returns the line of a record, some hours after midnight.
+func recordOf(pod string, hour int) string {
+	return fmt.Sprintf(`{"time":"2026-03-01T%02d:00:00Z","decision":"evict","signal":"memory.available","threshold":"memory.available<100Mi","conditions":[],"pod":%q,"uid":%q,`+
+		`"choice":{"cause":"memory.available","kubelet":%q,"pods":2,"places":[{"place":1,"pod":%q,"uid":%q,"exceeds":true,"priority":0,"usage":314572800,"request":104857600,"frees":314572800},`+
+		`{"place":2,"pod":"a/next","uid":"next","priority":0,"usage":104857600,"request":104857600,"frees":104857600}]},"end":"recovered"}`+"\n", hour, pod, pod, pod, pod, pod)
+}
+
+// recordServer serves ConfigMaps, two on a page, as an API server does.
+func recordServer(t *testing.T, nodes map[string]string) (kubeconfig string) {
+	t.Helper()
+	object := func(name string) corev1.ConfigMap {
+		return corev1.ConfigMap{TypeMeta: kindOf("v1", "ConfigMap"), ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"evictions": nodes[name]}}
+	}
+	names := []string{"n1", "n2", "n3"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const path = "/api/v1/namespaces/plimsoll-evictions/configmaps"
+		name, one := strings.CutPrefix(r.URL.Path, path+"/")
+		_, known := nodes[name]
+		switch {
+		case one && known:
+			m := object(name)
+			answer(w, &m)
+		case r.URL.Path == path && r.URL.Query().Get("continue") == "":
+			answer(w, &corev1.ConfigMapList{TypeMeta: kindOf("v1", "ConfigMapList"), ListMeta: metav1.ListMeta{Continue: "more"}, Items: []corev1.ConfigMap{object(names[0]), object(names[1])}})
+		case r.URL.Path == path:
+			answer(w, &corev1.ConfigMapList{TypeMeta: kindOf("v1", "ConfigMapList"), Items: []corev1.ConfigMap{object(names[2]), {ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt"}}}})
+		case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/secret/"):
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+		default:
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: tuesday\ncontexts: [{name: tuesday, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: %q}}]\n", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func TestWhy_ReadsRecords(t *testing.T) {
+	kubeconfig := recordServer(t, map[string]string{
+		"n1": recordOf("shop/web", 1) + recordOf("shop/db", 5),
+		"n2": "a later form\n" + recordOf("shop/web", 3),
+		"n3": recordOf("bank/web", 2),
+	})
+	for _, test := range []struct {
+		args   string
+		status int
+		want   []string // in this order
+		not    string
+	}{
+		{"pod shop/web", 0, []string{"Pod shop/web was evicted from node n2", "2026-03-01T03:00:00Z", "a request of at least 300Mi", "was evicted from node n1", "Records of a form that plimsoll "}, "bank/web"},
+		{"pod shop/web --last=1", 0, []string{"from node n2"}, "from node n1"},
+		{"pod shop/web --node=n1", 0, []string{"from node n1"}, "n2"},
+		{"node n1", 0, []string{"TIME", "2026-03-01T05:00:00Z  n1    shop/db   evict     memory.available<100Mi  recovered", "shop/web"}, "n2"},
+		{"--last 3", 0, []string{"shop/db", "T03:00:00Z  n2    shop/web", "bank/web"}, "T01:00:00Z"},
+		{"pod shop/none", exitFailed, []string{"no eviction of pod shop/none is recorded in the namespace plimsoll-evictions of the context tuesday (http://127.0.0.1:", "records of 3 nodes",
+			"dropped after 30 days", "plimsoll why --last 20", "kubectl -n shop describe pod none"}, ""},
+		{"pod shop/web --node=n3", exitFailed, []string{"no eviction of pod shop/web", ", for node n3"}, ""},
+		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "plimsoll doctor --cluster"}, ""},
+		{"node n1 --namespace=secret", exitFailed, []string{"needs the right to get configmaps", "ClusterRole view"}, ""},
+		{"--last=5 --namespace=secret", exitFailed, []string{"needs the right to list configmaps"}, ""},
+	} {
+		status, out, errs := plimsoll("", append(append([]string{"why"}, strings.Fields(test.args)...), "--kubeconfig="+kubeconfig)...)
+		text := out + errs
+		if status != test.status || test.not != "" && strings.Contains(text, test.not) {
+			t.Errorf("%s: status %d, want %d without %q:\n%s", test.args, status, test.status, test.not, text)
+		}
+		rest := text
+		for _, part := range test.want {
+			_, after, found := strings.Cut(rest, part)
+			if !found {
+				t.Errorf("%s: no %q in its place in\n%s", test.args, part, text)
+				break
+			}
+			rest = after
+		}
+	}
+}
+
+func TestWhy_WritesObjects(t *testing.T) {
+	kubeconfig := recordServer(t, map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""})
+	status, out, errs := plimsoll("", "why", "pod", "shop/web", "-o", "json", "--kubeconfig="+kubeconfig)
+	var all []struct {
+		Node     string
+		Eviction struct {
+			Pod    string
+			Choice struct{ Places []struct{ Usage int64 } }
+		}
+		Next    string
+		Changes []struct {
+			What     string
+			From, To int64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &all); status != 0 || err != nil {
+		t.Fatalf("%d, %v: %s%s", status, err, out, errs)
+	}
+	if len(all) != 1 || all[0].Node != "n1" || all[0].Eviction.Pod != "shop/web" || all[0].Eviction.Choice.Places[0].Usage != 314572800 || all[0].Next != "a/next" ||
+		len(all[0].Changes) == 0 || all[0].Changes[0].What != "request" || all[0].Changes[0].From != 104857600 || all[0].Changes[0].To != 300<<20 {
+		t.Errorf("%+v", all)
+	}
+	status, out, errs = plimsoll("", "why", "pod", "shop/web", "-o", "yaml", "--kubeconfig="+kubeconfig)
+	for _, line := range []string{"- changes:\n", "  eviction:\n", "    pod: shop/web\n", "  node: n1\n", "    to: 314572800\n"} {
+		if status != 0 || !strings.Contains(out, line) {
+			t.Errorf("%d, no %q: %s%s", status, line, out, errs)
+		}
+	}
+}
+
+func TestWhy_RejectsInvalidUse(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                              "needs one of pod NAMESPACE/NAME, node NODE and --last N",
+		"pod":                           "needs one of",
+		"pod web":                       `"web": must be NAMESPACE/NAME`,
+		"pod a/b/c":                     "must be NAMESPACE/NAME",
+		"pod /web":                      "must be NAMESPACE/NAME",
+		"node n1 n2":                    "needs one of",
+		"node n1 --node=n2":             "needs one of",
+		"namespace shop":                "needs one of",
+		"pod shop/web --last=-1":        "must be at least 0",
+		"pod shop/web --output=verbose": "must be text, json or yaml",
+	} {
+		if status, _, errs := plimsoll("", append([]string{"why"}, strings.Fields(args)...)...); status != exitInvalid || !strings.Contains(errs, want) {
+			t.Errorf("%s: status %d, %s, want %q", args, status, errs, want)
+		}
+	}
+}
