@@ -135,6 +135,9 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
+		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
+			return a.policies.published().HighestThreshold(s, hard, capacity)
+		},
 		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, LinesDropped: a.lines.Lost})
 	a.node.metrics = a.metrics
 	a.notifier = a.openNotifier()
