@@ -1,5 +1,5 @@
 // Components builds the real programs for the tests of the agent: etcd, the control plane, the
-// kubelet, containerd, runc and helm, each at the version that a go.mod pins. Binaries stay in
+// kubelet, containerd, runc, helm and promtool, each at the version that a go.mod pins. Binaries stay in
 // a cache by version, so that a machine builds each once; an interrupted build resumes.
 package main
 
@@ -30,6 +30,9 @@ type component struct {
 // stripped omits the symbol tables, which would double the cache.
 const stripped = "-s -w"
 
+// withoutDiscovery omits the clients of two dozen clouds from promtool, which are most of its packages.
+const withoutDiscovery = "remove_all_sd"
+
 var components = []component{
 	{name: "containerd", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd-shim-runc-v2"},
@@ -41,6 +44,7 @@ var components = []component{
 	{name: "kubelet", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubelet"},
 	{name: "kube-controller-manager", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-controller-manager"},
 	{name: "kube-scheduler", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-scheduler"},
+	{name: "promtool", module: "promtool", source: "github.com/prometheus/prometheus", pkg: "cmd/promtool", flags: []string{"-tags", withoutDiscovery}},
 	{name: "helm", module: "helm", source: "helm.sh/helm/v4", pkg: "cmd/helm", stamp: "helm.sh/helm/v4/internal/version.version"},
 }
 
