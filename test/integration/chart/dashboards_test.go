@@ -56,6 +56,8 @@ type panel struct {
 	Options                  map[string]any
 	Transformations          []map[string]any
 	Links                    []dashboardLink
+	Collapsed                bool    // of a row: false
+	Panels                   []panel // of a collapsed row
 }
 
 type target struct {
