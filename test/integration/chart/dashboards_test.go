@@ -105,6 +105,9 @@ func dashboards(t *testing.T) map[string]*dashboard {
 	return all
 }
 
+// selected is the data source that the reader selects.
+var selected = datasource{"prometheus", "${datasource}"}
+
 const docsURL = "https://plimsoll.dev/docs/"
 
 // docLink matches a link into the documentation.
@@ -120,6 +123,11 @@ func TestDashboards_AreComplete(t *testing.T) {
 		}
 		if v := d.Templating.List[0]; v.Type != "datasource" || v.Name != "datasource" || v.Query != "prometheus" {
 			t.Errorf("%s: the first variable is not the data source: %+v", name, v)
+		}
+		for _, v := range d.Templating.List[1:] {
+			if v.Datasource != selected {
+				t.Errorf("%s: the variable %s has the data source %v", name, v.Name, v.Datasource)
+			}
 		}
 		seen, places := map[string]bool{}, map[[2]int]string{}
 		for _, p := range d.Panels {
@@ -150,6 +158,11 @@ func TestDashboards_AreComplete(t *testing.T) {
 	}
 }
 
+var (
+	legendLabel = regexp.MustCompile(`\{\{(\w+)\}\}`)
+	aggregate   = regexp.MustCompile(`^(sum|max|min|count|quantile|histogram_quantile)\b`) // retains only the labels after by
+)
+
 // checkPlace checks that no other panel has a cell of this one.
 func (p *panel) checkPlace(t *testing.T, what string, places map[[2]int]string) {
 	t.Helper()
@@ -174,7 +187,7 @@ func (p *panel) check(t *testing.T, what string) {
 	if len(p.Description) < 30 || !strings.HasSuffix(p.Description, ".") {
 		t.Errorf("%s has the description %q", what, p.Description)
 	}
-	if defaults.Unit == "" || p.Datasource != (datasource{"prometheus", "${datasource}"}) || len(p.Targets) == 0 {
+	if defaults.Unit == "" || p.Datasource != selected || len(p.Targets) == 0 {
 		t.Errorf("%s has the unit %q, the data source %v and %d queries", what, defaults.Unit, p.Datasource, len(p.Targets))
 	}
 	if p.Type == "stat" && len(defaults.Thresholds.Steps) == 0 {
@@ -188,6 +201,11 @@ func (p *panel) check(t *testing.T, what string) {
 	for _, q := range p.Targets {
 		if q.RefID == "" || q.Expr == "" || q.LegendFormat == "" && len(p.Targets) > 1 && p.Type != "table" {
 			t.Errorf("%s: incomplete query %+v", what, q)
+		}
+		for _, label := range legendLabel.FindAllStringSubmatch(q.LegendFormat, -1) {
+			if aggregate.MatchString(q.Expr) && !regexp.MustCompile(`by \([^)]*\b`+label[1]+`\b`).MatchString(q.Expr) {
+				t.Errorf("%s: the legend has the label %s, and %s has not", what, label[1], q.Expr)
+			}
 		}
 	}
 	for _, l := range p.Links {
