@@ -144,7 +144,10 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	settings := metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost}
+		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost,
+		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
+			return a.policies.published().HighestThreshold(s, hard, capacity)
+		}}
 	if a.config.RecordingDir != "" {
 		settings.Recording = a.recordingStats
 	}

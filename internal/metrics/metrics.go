@@ -18,6 +18,10 @@ type Settings struct {
 	Revision string // of the source; "unknown" if it is not known
 	// Configured signals have series. No decision depends on the others.
 	Configured signals.Set
+	// Threshold returns the amount below which the signal first meets a hard threshold, or else a
+	// soft one, at its present capacity, and whether there is one. Every scrape calls it for the
+	// known signals. nil: no threshold is served.
+	Threshold func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool)
 	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
 	// OOMLimits are the names of the limits at which the kernel kills.
@@ -78,6 +82,9 @@ func New(s Settings) *Metrics {
 		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(), oomKills: table[oomKills].counters(r),
 		pendingRecords: table[pendingRecords].gauges(r).WithLabelValues(),
 		runtimeErrors:  table[runtimeErrors].counters(r).WithLabelValues(),
+	}
+	if s.Threshold != nil {
+		r.MustRegister(&thresholds{table[threshold].desc(), m.capacity, s.Threshold})
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)

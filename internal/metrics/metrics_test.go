@@ -35,6 +35,9 @@ func open() *metrics.Metrics {
 		Version: "v1", Revision: "abc", Configured: configured,
 		Limits: []string{"emptydirfs.limit"}, OOMLimits: []string{"container", "unknown"}, LinesDropped: func() int64 { return 3 },
 		Recording: func() (dropped, bytes int64) { return 5, 64 << 20 },
+		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
+			return capacity / 4, hard && s == signals.MemoryAvailable
+		},
 	})
 }
 
@@ -111,6 +114,7 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_check_duration_seconds_bucket{check="early",le="1e-05"} 1`,
 		`plimsoll_signal_available{signal="memory.available"} 1.048576e+08`,
 		`plimsoll_signal_capacity{signal="memory.available"} 5.36870912e+08`,
+		`plimsoll_signal_threshold{kind="hard",signal="memory.available"} 1.34217728e+08`,
 		`plimsoll_signal_unknown{signal="memory.available"} 0`,
 		`plimsoll_signal_unknown{signal="pid.available"} 1`,
 		`plimsoll_condition{condition="DiskPressure"} 0`,
@@ -153,7 +157,7 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		}
 	}
 	for _, line := range got {
-		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
+		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.Contains(line, `kind="soft"`) || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
 			t.Errorf("%s is served, but unknown or not configured", line)
 		}
 	}
@@ -176,7 +180,7 @@ func TestMetrics_OmitsUnknownSignals(t *testing.T) {
 		t.Error("a signal without a new observation is not served")
 	}
 	seen[signals.MemoryAvailable] = signals.Unknown("gone")
-	if m.Observed(&seen); has(memory) || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
+	if m.Observed(&seen); has(memory) || has("plimsoll_signal_threshold") || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
 		t.Error("an unknown signal is served")
 	}
 }

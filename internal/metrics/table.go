@@ -31,6 +31,7 @@ const (
 	oomKills
 	available
 	capacity
+	threshold
 	unknown
 	condition
 	armed
@@ -117,6 +118,8 @@ var table = [...]definition{
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,
 		"Capacity that percentages of the signal refer to, in its unit. No series while the signal is unknown."},
+	threshold: {"plimsoll_signal_threshold", gauge, []label{ofSignal, {"kind", valuesOf(kindNames[:])}}, nil,
+		"Amount below which the threshold of the signal is met, in its unit; of several, the highest. No series without such a threshold, or while the signal is unknown."},
 	unknown: {"plimsoll_signal_unknown", gauge, []label{ofSignal}, nil,
 		"1 while the signal cannot be observed, else 0. No series before the first check."},
 	condition: {"plimsoll_condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,

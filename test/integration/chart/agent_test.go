@@ -44,6 +44,7 @@ var variants = map[string][]string{
 	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`,
 		`metrics.authorization={"credentials":{"name":"prometheus","key":"token"}}`, `metrics.readers=[{"kind":"ServiceAccount","name":"prometheus-k8s","namespace":"monitoring"}]`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
+	"dashboards":          {`dashboards={"enabled":true,"annotations":{"grafana_folder":"Nodes"}}`, `commonLabels={"team":"nodes"}`},
 	"preset kind":         {preset("kind")},
 	"preset k3s":          {preset("k3s")},
 	"preset rke2":         {preset("rke2")},
