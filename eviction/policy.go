@@ -140,9 +140,8 @@ func (p *Policy) deriveContainerfs() {
 	}
 }
 
-// HighestThreshold returns the amount below which the signal first meets one of its hard
-// thresholds, or else one of its soft ones, at a capacity. It returns false without such a
-// threshold.
+// HighestThreshold returns the amount below which the signal first meets a threshold of a kind,
+// hard or soft, at a capacity. It returns false if there is none.
 func (p *Policy) HighestThreshold(s signals.Signal, hard bool, capacity signals.Amount) (at signals.Amount, configured bool) {
 	for i := range p.Thresholds {
 		if t := &p.Thresholds[i]; t.Signal == s && t.Hard() == hard {

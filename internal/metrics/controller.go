@@ -90,7 +90,7 @@ func NewController(s ControllerSettings) *Controller {
 		m.requestWait.WithLabelValues(class)
 		m.requestTime.WithLabelValues(class)
 	}
-	r.MustRegister(newClusterReader(s))
+	r.MustRegister(newClusterReader(s, m.nodeEvictions))
 	ofProcess(r, &t[controllerBuildInfo], &t[controllerLinesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }

@@ -125,6 +125,15 @@ func TestController_OmitsUnknownCluster(t *testing.T) {
 	}
 }
 
+// A counter that begins at 1 has no increase.
+func TestController_CountsTaintsOfZoneFromZero(t *testing.T) {
+	m := openController()
+	served(t, m.Handler()) // parts of a page are collected at the same time
+	if page := served(t, m.Handler()); !strings.Contains(page, "\nnode_collector_evictions_total{zone=\"r/z\"} 0\n") {
+		t.Errorf("a zone without a tainted node has no count:\n%s", page)
+	}
+}
+
 func TestController_NamesPassPromlint(t *testing.T) {
 	m := openController()
 	recordController(m)

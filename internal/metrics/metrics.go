@@ -18,8 +18,8 @@ type Settings struct {
 	Revision string // of the source; "unknown" if it is not known
 	// Configured signals have series. No decision depends on the others.
 	Configured signals.Set
-	// Threshold returns the amount below which the signal first meets a hard threshold, or else a
-	// soft one, at its present capacity, and whether there is one. Every scrape calls it for the
+	// Threshold returns the amount below which the signal first meets a threshold of a kind, hard or
+	// soft, at a capacity, and whether there is one. Every scrape calls it for the
 	// known signals. nil: no threshold is served.
 	Threshold func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool)
 	// Limits are the names of the local-storage limits, which replace the name of a signal.

@@ -33,7 +33,7 @@ type component struct {
 // stripped omits the symbol tables, which would double the cache.
 const stripped = "-s -w"
 
-// withoutDiscovery omits the clients of two dozen clouds from promtool, which are most of its packages.
+// withoutDiscovery omits the clients of two dozen clouds from promtool.
 const withoutDiscovery = "remove_all_sd"
 
 var components = []component{

@@ -16,10 +16,11 @@ var (
 	row    = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
-// ruleGroups returns the groups of rules that the chart makes in mode replace.
+// ruleGroups returns the groups of rules that the chart makes, in mode replace unless a value says otherwise.
 func ruleGroups(t *testing.T, values ...string) []any {
 	t.Helper()
-	values = append(values, `metrics.rules.enabled=true`, `controller.config.mode="replace"`, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
+	values = append([]string{`metrics.rules.enabled=true`, `controller.config.mode="replace"`}, values...)
+	values = append(values, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
 	all := needTool(t, "helm").made(t, values...)
 	rule := find[*unstructured.Unstructured](t, all, "PrometheusRule/plimsoll")
 	groups, _, err := unstructured.NestedSlice(rule.Object, "spec", "groups")
@@ -108,6 +109,16 @@ func TestAlerts_DetectAbsentSeries(t *testing.T) {
 func TestAlerts_NotReplacingNeedsMode(t *testing.T) {
 	if all := byName(t, ruleGroups(t, `controller.config.dryRun=true`)); all["PlimsollNotReplacing"] != nil {
 		t.Error("PlimsollNotReplacing is there in a dry run")
+	}
+}
+
+// TestAlerts_MissingLeaderIsUrgentInModeReplace: otherwise a missing leader changes nothing.
+func TestAlerts_MissingLeaderIsUrgentInModeReplace(t *testing.T) {
+	for mode, want := range map[string]string{"observe": "warning", "replace": "critical"} {
+		rule := byName(t, ruleGroups(t, fmt.Sprintf(`controller.config.mode=%q`, mode)))["PlimsollNotOneLeader"]
+		if got := rule["labels"].(map[string]any)["severity"]; got != want {
+			t.Errorf("mode %s: %v, want %s", mode, got, want)
+		}
 	}
 }
 

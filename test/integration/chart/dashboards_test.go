@@ -220,6 +220,7 @@ func (p *panel) check(t *testing.T, what string) {
 func TestDashboards_QueriesHaveResults(t *testing.T) {
 	promtool := needTool(t, "promtool")
 	all := append(scraped(t, "@agent", agentPage(t)), scraped(t, "@controller", controllerPage(t))...)
+	all = append(all, scraped(t, "@other", agentPage(t))...) // a second node, so that a query has to match by node
 	all = append(all, series([]string{
 		`plimsoll_armed{@bare} 0x60`, `up{@bare} 0x60`, `up{@agent} 1x60`,
 		`ALERTS{@agent, alertname="PlimsollEvicts", alertstate="firing", severity="info"} 1x60`,
@@ -249,8 +250,9 @@ func agentPage(t *testing.T) string {
 		configured.Add(s)
 	}
 	m := metrics.New(metrics.Settings{Version: "v1", Revision: "abc", Configured: configured, LinesDropped: func() int64 { return 1 },
+		OOMLimits: []string{"container", "node"}, Recording: func() (dropped, bytes int64) { return 1, 64 << 20 },
 		Threshold: func(_ signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
-			return capacity / 10, hard
+			return capacity / 10, true // of both kinds
 		}})
 	var node signals.Observations
 	for s := range signals.All {

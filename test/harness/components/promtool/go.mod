@@ -1,3 +1,6 @@
+// Not tidy: go mod tidy ignores build tags and would add the clients of all clouds. To update:
+// go get github.com/prometheus/prometheus@VERSION, then
+// go build -mod=mod -tags remove_all_sd -o /dev/null github.com/prometheus/prometheus/cmd/promtool
 module plimsoll.dev/plimsoll/test/harness/components/promtool
 
 go 1.26.7
