@@ -237,6 +237,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	if first == nil {
 		return Plan{}
 	}
+	o.endedDeleted = true
 	return c.planEviction(*first)
 }
 

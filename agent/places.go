@@ -16,7 +16,7 @@ func (o *Outcome) choice() *decisionlog.Choice {
 	if o.EndedByStorageLimit { // the ranking, if there is one, is that of a threshold
 		return c
 	}
-	c.Deleted = !o.Evicted.Pod.EndsBy.IsZero()
+	c.Deleted = o.endedDeleted
 	c.Pods, c.Shortage, c.Least = len(o.Ranking), int64(o.Need.Shortage), int64(o.Need.Least)
 	c.Kubelet = kubeletsChoice(o.Ranking)
 	chosen := 0
@@ -47,7 +47,7 @@ func (o *Outcome) placeOf(i, chosen int) decisionlog.Place {
 		return p
 	}
 	p.Passed = o.passedOver(r)
-	if i < chosen && p.Passed == "" && o.Evicted.Pod.EndsBy.IsZero() { // a deleted pod is ended before others
+	if i < chosen && p.Passed == "" && !o.endedDeleted {
 		p.Passed = limitedText
 	}
 	return p

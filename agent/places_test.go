@@ -35,6 +35,9 @@ func rankedOutcome(victim string, pods ...*signals.Pod) *Outcome {
 	return o
 }
 
+// ofDeleted returns the outcome, as one in which the pod was chosen for what deleted pods hold.
+func ofDeleted(o *Outcome) *Outcome { o.endedDeleted = true; return o }
+
 func plain(name string) *signals.Pod { return &signals.Pod{Name: name} }
 
 func TestOutcome_ChoiceHasVictimAndNext(t *testing.T) {
@@ -59,8 +62,10 @@ func TestOutcome_ChoiceHasVictimAndNext(t *testing.T) {
 			[]string{"1 a could not be ended", "2 v "}, "a"},
 		"behind a protected namespace": {rankedOutcome("v", namespaced, plain("v")), "",
 			[]string{"1 dns in a protected namespace", "2 v "}, "dns"},
-		"a deleted one": {rankedOutcome("going", plain("a"), going), "",
+		"a deleted one": {ofDeleted(rankedOutcome("going", plain("a"), going)), "",
 			[]string{"1 a ", "2 going "}, "a"},
+		"a deleted one, by the ranking": {rankedOutcome("late", plain("a"), &signals.Pod{Name: "late", EndsBy: time.Unix(1, 0)}), "",
+			[]string{"1 a a limit on evictions", "2 late "}, "a"},
 		"before one that asked to go last": {rankedOutcome("v", last, plain("v")), "",
 			[]string{"1 v ", "2 last "}, "last"},
 	} {

@@ -122,6 +122,7 @@ type app struct {
 	garbage       *garbageCollector
 	metrics       *metrics.Metrics
 	reporter      *reporter
+	endRecords    context.CancelFunc     // nil: evictions are not recorded in the cluster
 	notifier      *cgroupnotify.Notifier // nil: the timer alone wakes the loop
 	thread        *agent.Thread
 	ring          atomic.Pointer[ring.Ring] // nil: nothing is recorded
@@ -189,6 +190,9 @@ const closeTimeout = 5 * time.Second
 
 // close waits for the group and closes all parts. The ctx of open must have ended.
 func (a *app) close() {
+	if a.endRecords != nil {
+		a.endRecords()
+	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

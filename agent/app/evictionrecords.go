@@ -24,10 +24,16 @@ func (a *app) openEvictionRecords(ctx context.Context) {
 	}
 	a.reporter.evictions = store.New(store.Parts{Client: a.api.Client(), Namespace: a.config.EvictionRecordNamespace, NodeName: a.api.NodeName(),
 		Node: a.apiNode.Object, Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords)})
+	a.runEvictionRecords(ctx, earlier)
+}
+
+// runEvictionRecords writes records until close, since the loop reports evictions after the end of ctx.
+func (a *app) runEvictionRecords(ctx context.Context, earlier string) {
+	ctx, a.endRecords = context.WithCancel(context.WithoutCancel(ctx))
 	a.group.Go(func() { a.reporter.evictions.Run(ctx, earlier) })
 }
 
-// saveUnwritten returns a function that hands unwritten records to the state file, which may be nil, and counts
+// saveUnwritten returns a function that stores unwritten records in the state file, which may be nil, and counts
 // them.
 func saveUnwritten(state *checkpoint.Sections, count func(int)) func(string, int) {
 	return func(text string, records int) {
@@ -59,16 +65,21 @@ func goOn(e, later *agent.Decision) bool {
 	}
 	switch later.Decision {
 	case agent.Escalated:
-		e.End = "escalated: " + later.Reason
+		e.End = evictionlog.Escalated + later.Reason
 	case agent.Withdrawn:
-		e.End = evictionlog.Withdrawn
+		e.End, e.Failed = evictionlog.Withdrawn, later.Failed
 	case agent.SoftEnded:
 		e.Processes, e.Status, e.ExitTime, e.ProcessesRemain, e.Failed = later.Processes, later.Status, later.ExitTime, later.ProcessesRemain, later.Failed
-		if e.End = "ended"; len(later.Failed) > 0 {
-			e.End = "not ended"
+		end := "ended"
+		if len(later.Failed) > 0 {
+			end = evictionlog.NotEnded
 		}
+		e.End = evictionlog.Then(e.End, end)
 	case agent.ReclaimDone:
-		if e.End = later.Reason; later.FreedBytes != nil {
+		if !evictionlog.IsOpen(e.End) || evictionlog.Cause(e) != later.Signal {
+			return false
+		}
+		if e.End = evictionlog.Then(e.End, later.Reason); later.FreedBytes != nil {
 			e.FreedBytes = later.FreedBytes
 		}
 	}

@@ -42,30 +42,37 @@ func TestReporter_RecordsEvictions(t *testing.T) {
 			[]string{"soft-evict ended processes 2"}},
 		"soft, freed": {[]agent.Decision{soft, of(agent.SoftEnded, nil), of(agent.ReclaimDone, func(d *agent.Decision) { d.Reason = "freed" })},
 			[]string{"soft-evict freed"}},
-		"soft, failed":    {[]agent.Decision{soft, of(agent.SoftEnded, func(d *agent.Decision) { d.Failed = []agent.PodReason{{Pod: "shop/a"}} })}, []string{"soft-evict not ended"}},
-		"soft, withdrawn": {[]agent.Decision{soft, of(agent.Withdrawn, nil)}, []string{"soft-evict withdrawn"}},
-		"soft, escalated": {[]agent.Decision{soft, of(agent.Escalated, func(d *agent.Decision) { d.Reason = "met" })}, []string{"soft-evict escalated: met"}},
+		"soft, escalated, freed": {[]agent.Decision{soft, of(agent.Escalated, func(d *agent.Decision) { d.Reason = "met" }), of(agent.SoftEnded, nil), of(agent.ReclaimDone, func(d *agent.Decision) { d.Reason = "freed" })},
+			[]string{"soft-evict escalated: met; freed"}},
+		"hard, and the wait for another signal ends": {[]agent.Decision{of(agent.Evicted, func(d *agent.Decision) { d.Signal = "memory.available" }),
+			of(agent.ReclaimDone, func(d *agent.Decision) { d.Signal, d.Reason, d.FreedBytes = "nodefs.available", "freed", &freed })}, []string{"evict"}},
+		"a wait that ends after the record": {[]agent.Decision{soft, of(agent.Withdrawn, nil), of(agent.ReclaimDone, func(d *agent.Decision) { d.Reason = "disarmed" })}, []string{"soft-evict withdrawn"}},
+		"soft, failed":                      {[]agent.Decision{soft, of(agent.SoftEnded, func(d *agent.Decision) { d.Failed = []agent.PodReason{{Pod: "shop/a"}} })}, []string{"soft-evict not ended"}},
+		"soft, withdrawn":                   {[]agent.Decision{soft, of(agent.Withdrawn, nil)}, []string{"soft-evict withdrawn"}},
+		"soft, escalated":                   {[]agent.Decision{soft, of(agent.Escalated, func(d *agent.Decision) { d.Reason = "met" })}, []string{"soft-evict escalated: met"}},
 		"soft, killed for another threshold": {[]agent.Decision{soft, of(agent.Evicted, nil), of(agent.Withdrawn, nil)},
 			[]string{"evict"}},
 		"others": {[]agent.Decision{of(agent.WouldEvict, nil), of(agent.Failed, nil), of(agent.NoneHelps, nil), of(agent.ReclaimDone, nil)}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			fake := apitest.NewFake(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+			fake := apitest.NewFake(t, node)
 			lines := decisionlog.NewLines(io.Discard)
 			defer lines.Close()
 			m := metrics.New(metrics.Settings{LinesDropped: lines.Lost})
 			r := &reporter{lines: lines, metrics: m, arming: stateWithoutFile(false), beside: func(func(context.Context)) {},
-				evictions: store.New(store.Parts{Client: apitest.From(fake), Namespace: "ns", NodeName: "n", Node: func() *corev1.Node { return nil },
+				evictions: store.New(store.Parts{Client: apitest.From(fake), Namespace: "ns", NodeName: "n", Node: func() *corev1.Node { return node },
 					Log: slog.New(slog.DiscardHandler), Unwritten: saveUnwritten(nil, m.PendingEvictionRecords)})}
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { r.evictions.Run(ctx, ""); close(done) }()
+			a := &app{reporter: r, log: slog.New(slog.DiscardHandler)}
+			a.runEvictionRecords(ctx, "")
+			cancel() // the loop ends later
+			synctest.Wait()
 			for i, d := range test.decisions {
 				d.Time = time.Now().Add(time.Duration(i) * time.Second)
 				r.Report(&d)
 			}
-			cancel()
-			<-done
+			a.close()
 			var got []string
 			object, err := fake.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), "ns", "n")
 			if written, is := object.(*corev1.ConfigMap); err == nil && is {

@@ -88,7 +88,7 @@ func (r Record) Line() *Record {
 // Choice is the choice of the pod of an eviction, with the figures of the ranking at that time.
 type Choice struct {
 	Cause    string `json:"cause"`              // the signal, or the local-storage limit
-	Deleted  bool   `json:"deleted,omitempty"`  // the pod was being deleted, and ended first
+	Deleted  bool   `json:"deleted,omitempty"`  // deleted pods held the shortage: the largest of them ended first
 	Kubelet  string `json:"kubelet,omitempty"`  // the pod that the kubelet would have evicted
 	Pods     int    `json:"pods,omitempty"`     // number of ranked pods
 	Shortage int64  `json:"shortage,omitempty"` // the missing amount
@@ -110,7 +110,8 @@ type Place struct {
 }
 
 // Evicted returns the place of the evicted pod, and that of the pod that would have been evicted in its
-// stead. Either is nil if it is not known, the second one also without such a pod.
+// stead. Either is nil if it is not known, the second one also without such a pod, and if the ranking did
+// not decide.
 func (r *Record) Evicted() (evicted, next *Place) {
 	if r.Choice == nil {
 		return nil, nil
@@ -119,7 +120,7 @@ func (r *Record) Evicted() (evicted, next *Place) {
 		switch p := &r.Choice.Places[i]; {
 		case p.UID == r.UID && p.Pod == r.Pod:
 			evicted = p
-		case evicted != nil && p.Passed == "":
+		case evicted != nil && p.Passed == "" && !r.Choice.Deleted:
 			return evicted, p
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // in the API server's store.
 const (
 	MaxRecords = 100
-	MaxBytes   = 64 << 10
+	MaxBytes   = 32 << 10
 	// MaxAge is the age up to which a record stays when a later one is written.
 	MaxAge = 30 * 24 * time.Hour
 )
@@ -95,16 +95,9 @@ func (l *Log) Put(r *decisionlog.Record) error {
 	return err
 }
 
-// put replaces the line of the same eviction, and that of an earlier eviction of the same pod that was withdrawn.
-// A new line is placed by its time.
+// put replaces the line of the same eviction. A new line is placed by its time.
 func (l *Log) put(n line) {
-	obsolete := n.withdrawn && slices.ContainsFunc(l.lines, func(o line) bool { return o.known() && o.uid == n.uid && o.at.After(n.at) })
-	l.lines = slices.DeleteFunc(l.lines, func(o line) bool {
-		return o.known() && o.uid == n.uid && (o.at.Equal(n.at) || o.withdrawn && o.at.Before(n.at))
-	})
-	if obsolete { // a later eviction of the pod is recorded
-		return
-	}
+	l.lines = slices.DeleteFunc(l.lines, func(o line) bool { return o.known() && o.uid == n.uid && o.at.Equal(n.at) })
 	i := len(l.lines)
 	for i > 0 && l.lines[i-1].known() && l.lines[i-1].at.After(n.at) {
 		i--
@@ -112,8 +105,8 @@ func (l *Log) put(n line) {
 	l.lines = slices.Insert(l.lines, i, n)
 }
 
-// Add adds all lines of another log, whose records replace those of the same evictions. A line that this
-// version cannot read is added once.
+// Add adds all lines of another log, whose records replace those of the same evictions. A withdrawn eviction with
+// a later record of its pod is dropped. A line that this version cannot read is added once.
 func (l *Log) Add(other *Log) {
 	for _, n := range other.lines {
 		if n.known() {
@@ -122,6 +115,13 @@ func (l *Log) Add(other *Log) {
 			l.lines = append(l.lines, n)
 		}
 	}
+	last := map[string]time.Time{} // by UID
+	for i := range l.lines {
+		if o := &l.lines[i]; o.known() && o.at.After(last[o.uid]) {
+			last[o.uid] = o.at
+		}
+	}
+	l.lines = slices.DeleteFunc(l.lines, func(o line) bool { return o.withdrawn && o.at.Before(last[o.uid]) })
 }
 
 // Trim drops the records that are too old, and then as many as exceed the bounds: each time the oldest one of

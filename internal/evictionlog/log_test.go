@@ -55,10 +55,6 @@ func TestLog_PutReplacesSameEviction(t *testing.T) {
 		"in order of time": {[]*decisionlog.Record{eviction("a/x", 2), eviction("a/y", 1), eviction("a/z", 3)}, []string{"a/y 1", "a/x 2", "a/z 3"}},
 		"its end":          {[]*decisionlog.Record{eviction("a/x", 1), eviction("a/y", 2), ended(eviction("a/x", 1), "recovered")}, []string{"a/x 1 recovered", "a/y 2"}},
 		"again later":      {[]*decisionlog.Record{ended(eviction("a/x", 1), "freed"), eviction("a/x", 2)}, []string{"a/x 1 freed", "a/x 2"}},
-		"after withdrawals": {[]*decisionlog.Record{ended(eviction("a/x", 1), evictionlog.Withdrawn), ended(eviction("a/x", 2), evictionlog.Withdrawn), eviction("a/x", 3)},
-			[]string{"a/x 3"}},
-		"withdrawn after a later one": {[]*decisionlog.Record{eviction("a/x", 1), eviction("a/x", 2), ended(eviction("a/x", 1), evictionlog.Withdrawn)}, []string{"a/x 2"}},
-		"another one is withdrawn":    {[]*decisionlog.Record{eviction("a/x", 1), ended(eviction("a/x", 2), evictionlog.Withdrawn)}, []string{"a/x 1", "a/x 2 withdrawn"}},
 	} {
 		l := &evictionlog.Log{}
 		put(t, l, test.puts...)
@@ -67,6 +63,33 @@ func TestLog_PutReplacesSameEviction(t *testing.T) {
 		}
 		if again := evictionlog.Parse(l.String()); again.String() != l.String() {
 			t.Errorf("%s: read again\n%s\nwant\n%s", about, again, l)
+		}
+	}
+}
+
+// A withdrawn eviction gives way to a later one of its pod, whichever of the two logs has it.
+func TestLog_AddDropsReplacedWithdrawals(t *testing.T) {
+	withdrawn := func(minutes int) *decisionlog.Record {
+		r := eviction("a/x", minutes)
+		r.End = evictionlog.Withdrawn
+		return r
+	}
+	for about, test := range map[string]struct {
+		stored, added []*decisionlog.Record
+		want          []string
+	}{
+		"after withdrawals":        {[]*decisionlog.Record{withdrawn(1), withdrawn(2)}, []*decisionlog.Record{eviction("a/x", 3)}, []string{"a/x 3"}},
+		"withdrawn later":          {[]*decisionlog.Record{eviction("a/x", 1)}, []*decisionlog.Record{eviction("a/x", 2), withdrawn(1)}, []string{"a/x 2"}},
+		"both are added":           {nil, []*decisionlog.Record{withdrawn(1), eviction("a/x", 2)}, []string{"a/x 2"}},
+		"another one is withdrawn": {[]*decisionlog.Record{eviction("a/x", 1)}, []*decisionlog.Record{withdrawn(2)}, []string{"a/x 1", "a/x 2 withdrawn"}},
+		"another pod":              {[]*decisionlog.Record{withdrawn(1)}, []*decisionlog.Record{eviction("a/y", 2)}, []string{"a/x 1 withdrawn", "a/y 2"}},
+	} {
+		l, added := &evictionlog.Log{}, &evictionlog.Log{}
+		put(t, l, test.stored...)
+		put(t, added, test.added...)
+		l.Add(added)
+		if got := summary(l); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", about, got, test.want)
 		}
 	}
 }
@@ -91,7 +114,7 @@ func TestLog_PreservesWhatItCannotRead(t *testing.T) {
 
 func TestLog_TrimRefusesTooManyUnknownLines(t *testing.T) {
 	unknown := strings.Repeat("x", 1023) + "\n"
-	for n, fails := range map[int]bool{32: false, 33: true} {
+	for n, fails := range map[int]bool{16: false, 17: true} {
 		l := evictionlog.Parse(strings.Repeat(unknown, n))
 		put(t, l, eviction("a/x", 1))
 		_, err := l.Trim(noon)
@@ -204,18 +227,35 @@ func TestLog_RecordsAreCompact(t *testing.T) {
 	}
 }
 
-// A record that is too long loses what explains least.
+// A record that is too long loses what explains least: the evicted pod and the next one stay, and always the cause.
 func TestLog_LongRecordIsShortened(t *testing.T) {
-	r := eviction("a/x", 1)
-	r.Reason = "why"
-	r.Choice = &decisionlog.Choice{Cause: "memory.available"}
-	for i := range 100 {
-		r.Choice.Places = append(r.Choice.Places, decisionlog.Place{Place: i + 1, Pod: strings.Repeat("p", 100)})
-	}
 	l := &evictionlog.Log{}
-	put(t, l, r)
-	if records, _ := l.Records(); records[0].Choice != nil || records[0].Reason != "why" {
-		t.Errorf("%+v", records[0])
+	for about, test := range map[string]struct {
+		name   int // length of the names of other pods
+		places int
+	}{
+		"many others": {100, 2},
+		"huge names":  {1500, 0},
+	} {
+		r := eviction("a/x", 1)
+		r.Reason = "why"
+		r.Choice = &decisionlog.Choice{Cause: "memory.available"}
+		for i := range 100 {
+			r.Choice.Places = append(r.Choice.Places, decisionlog.Place{Place: i + 1, Pod: strings.Repeat("p", test.name), UID: strings.Repeat("u", test.name)})
+		}
+		r.Choice.Places[50].Pod, r.Choice.Places[50].UID = r.Pod, r.UID
+		put(t, l, r)
+		records, _ := l.Records()
+		got := records[0]
+		if got.Reason != "why" || got.Choice == nil || got.Choice.Cause != "memory.available" || len(got.Choice.Places) != test.places {
+			t.Errorf("%s: %+v", about, got)
+		}
+		if test.places > 0 && (got.Choice.Places[0].Place != 51 || got.Choice.Places[1].Place != 52) {
+			t.Errorf("%s: %+v", about, got.Choice.Places)
+		}
+		if len(r.Choice.Places) != 100 {
+			t.Errorf("%s: the record of the caller was changed", about)
+		}
 	}
 	for _, bad := range []*decisionlog.Record{eviction(strings.Repeat("p", 4000), 1), {Time: noon}, {Pod: "a/x"}} {
 		if err := l.Put(bad); err == nil || len(err.Error()) > 300 {
@@ -224,6 +264,27 @@ func TestLog_LongRecordIsShortened(t *testing.T) {
 	}
 	if l.Len() != 1 {
 		t.Errorf("%d lines", l.Len())
+	}
+}
+
+// A stolen token of a node writes what it likes into the record of that node.
+func TestLog_TextsAreSafeForTerminal(t *testing.T) {
+	const bad = "x\n2026 y\x1b[2J\u202e"
+	r := &decisionlog.Record{Time: noon, Decision: bad, Conditions: []string{}, Pod: bad, UID: bad, Reason: bad, Message: bad, End: bad, Threshold: bad, Signal: bad, Check: bad,
+		LimitedBy: bad, KubeletWouldEvict: bad, GrewMost: bad, Failed: []decisionlog.PodReason{{Pod: bad, Reason: bad}},
+		Choice: &decisionlog.Choice{Cause: bad, Kubelet: bad, Places: []decisionlog.Place{{Pod: bad, UID: bad, Open: bad, Passed: bad, Key: ranking.Key{Incomplete: bad}}}}}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := evictionlog.Parse(string(text))
+	records, _ := l.Records()
+	shown := fmt.Sprintf("%+v %+v %+v", records[0], *records[0].Choice, records[0].Choice.Places)
+	if strings.ContainsAny(shown, "\n\x1b\u202e") || strings.Count(shown, "x?2026 y?[2J?") < 19 {
+		t.Errorf("%q", shown)
+	}
+	if l.String() != string(text)+"\n" {
+		t.Error("the line is changed")
 	}
 }
 

@@ -20,8 +20,34 @@ const (
 	maxFailed      = 3   // pods that could not be ended
 )
 
-// Withdrawn is the end of a soft eviction that was not carried out. A later record of the pod replaces it.
-const Withdrawn = "withdrawn"
+// The ends of a soft eviction. That of a hard one is the reason for which the wait for its memory ended.
+const (
+	Withdrawn = "withdrawn"   // it was not carried out; a later record of the pod replaces it
+	NotEnded  = "not ended"   // the pod had not ended when the wait for it was over
+	Escalated = "escalated: " // a hard threshold shortened it, for the reason that follows
+)
+
+// IsOpen reports whether the wait for the memory of an eviction with an end may still go on.
+func IsOpen(end string) bool {
+	return end == "" || end == "ended" || end == NotEnded || strings.HasPrefix(end, Escalated) && !strings.Contains(end, "; ")
+}
+
+// Then adds a later end to that of an escalation. It replaces any other.
+func Then(end, later string) string {
+	if strings.HasPrefix(end, Escalated) {
+		earlier, _, _ := strings.Cut(end, "; ")
+		return earlier + "; " + later
+	}
+	return later
+}
+
+// Cause returns the name of the signal or of the local-storage limit for which the pod was evicted.
+func Cause(r *decisionlog.Record) string {
+	if r.Choice != nil {
+		return r.Choice.Cause
+	}
+	return r.Signal
+}
 
 // compact returns the record as it is stored: without what the log has for the moment alone, and with
 // bounded texts.
@@ -34,6 +60,9 @@ func compact(r *decisionlog.Record) decisionlog.Record {
 		c.Failed[i].Reason = shorten(c.Failed[i].Reason, maxShortText)
 	}
 	if r.Choice != nil {
+		if len(r.Choice.Places) > 0 {
+			c.KubeletWouldEvict = "" // Choice.Kubelet is the kubelet's own order
+		}
 		choice := *r.Choice
 		choice.Places = append([]decisionlog.Place(nil), choice.Places...)
 		for i := range choice.Places {
@@ -53,7 +82,7 @@ func encode(r *decisionlog.Record) (string, error) {
 	}
 	c := compact(r)
 	for _, shrink := range []func(){
-		func() {}, func() { c.Failed = nil }, func() { c.Choice = nil }, func() { c.Message, c.Reason, c.End = "", "", "" },
+		func() {}, func() { c.Failed = nil }, func() { shortenPlaces(&c, true) }, func() { shortenPlaces(&c, false) }, func() { c.Message, c.Reason, c.End = "", "", "" },
 	} {
 		shrink()
 		var b bytes.Buffer
@@ -69,7 +98,22 @@ func encode(r *decisionlog.Record) (string, error) {
 	return "", fmt.Errorf("record the eviction of %.80s…: its names are longer than %d bytes", r.Pod, maxRecordBytes)
 }
 
-// decode returns the record of a line. Returns an error if this version cannot read it.
+// shortenPlaces drops all places of the ranking, or all but the evicted pod's and the next one's.
+func shortenPlaces(c *decisionlog.Record, keep bool) {
+	if c.Choice == nil {
+		return
+	}
+	var places []decisionlog.Place
+	if evicted, next := c.Evicted(); keep && evicted != nil {
+		if places = append(places, *evicted); next != nil {
+			places = append(places, *next)
+		}
+	}
+	c.Choice.Places = places
+}
+
+// decode returns the record of a line, with texts that a terminal can print. Returns an error if this version
+// cannot read it.
 func decode(line string) (decisionlog.Record, error) {
 	var r decisionlog.Record
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
@@ -78,6 +122,10 @@ func decode(line string) (decisionlog.Record, error) {
 	if r.Pod == "" || r.Time.IsZero() {
 		return r, errors.New("read the record of an eviction: it has no pod or no time")
 	}
+	r.Decision = decisionlog.Verb(signals.Printable(string(r.Decision)))
+	for _, text := range texts(&r) {
+		*text = signals.Printable(*text)
+	}
 	if r.Choice != nil {
 		order := orderOf(r.Choice.Cause)
 		for i := range r.Choice.Places {
@@ -85,6 +133,22 @@ func decode(line string) (decisionlog.Record, error) {
 		}
 	}
 	return r, nil
+}
+
+// texts returns the texts of a record that are shown. A stolen token of a node can write anything into them.
+func texts(r *decisionlog.Record) []*string {
+	all := []*string{&r.Check, &r.Reason, &r.Signal, &r.Threshold, &r.Pod, &r.UID, &r.Message, &r.End, &r.LimitedBy, &r.KubeletWouldEvict, &r.GrewMost}
+	for i := range r.Failed {
+		all = append(all, &r.Failed[i].Pod, &r.Failed[i].Reason)
+	}
+	if c := r.Choice; c != nil {
+		all = append(all, &c.Cause, &c.Kubelet)
+		for i := range c.Places {
+			p := &c.Places[i]
+			all = append(all, &p.Pod, &p.UID, &p.Incomplete, &p.Open, &p.Passed)
+		}
+	}
+	return all
 }
 
 // orderOf returns the order of a ranking by its cause. A local-storage limit has no ranking.

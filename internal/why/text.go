@@ -16,11 +16,7 @@ import (
 func (x *Explanation) Text() string {
 	r := x.Eviction
 	var b strings.Builder
-	if r.End == evictionlog.Withdrawn {
-		fmt.Fprintf(&b, "Pod %s was requested to end on node %s, and was not evicted: the request was withdrawn.\n\n", r.Pod, x.Node)
-	} else {
-		fmt.Fprintf(&b, "Pod %s was evicted from node %s.\n\n", r.Pod, x.Node)
-	}
+	fmt.Fprintf(&b, headline(r)+"\n\n", r.Pod, x.Node)
 	for _, line := range [][2]string{
 		{"Time", r.Time.UTC().Format(time.RFC3339) + checkText(r)}, {"UID", r.UID}, {"Kind", kindText(r)}, {"Cause", causeText(r)},
 		{"Status", r.Message}, {"Failed", failedText(r)}, {"Kubelet", kubeletText(r)}, {"Result", resultText(r)},
@@ -32,6 +28,20 @@ func (x *Explanation) Text() string {
 	x.writeRanking(&b)
 	x.writeAdvice(&b)
 	return b.String()
+}
+
+// headline returns what happened, with verbs for the pod and the node.
+func headline(r *decisionlog.Record) string {
+	_, last, later := strings.Cut(r.End, "; ")
+	switch {
+	case r.End == evictionlog.Withdrawn:
+		return "Pod %s was requested to end on node %s, and was not evicted: the request was withdrawn."
+	case strings.HasPrefix(r.End, evictionlog.NotEnded), later && strings.HasPrefix(last, evictionlog.NotEnded):
+		return "Pod %s was requested to end on node %s, and had not ended when the wait for it was over."
+	case r.Grace != nil && (r.End == "" || strings.HasPrefix(r.End, evictionlog.Escalated) && !later):
+		return "The soft eviction of pod %s from node %s began. Its end is not recorded."
+	}
+	return "Pod %s was evicted from node %s."
 }
 
 func checkText(r *decisionlog.Record) string {
@@ -64,9 +74,13 @@ func millis(ms float64) string {
 
 // causeText has the threshold and the observation.
 func causeText(r *decisionlog.Record) string {
-	s, err := signals.Parse(cause(r))
-	if err != nil { // the signal and the threshold, if any, are those of another decision
-		return "the local-storage limit " + cause(r) + " of the pod. Usage of other pods does not matter"
+	cause := evictionlog.Cause(r)
+	s, err := signals.Parse(cause)
+	switch {
+	case isLimit(cause): // the signal and the threshold, if any, are those of another decision
+		return "the local-storage limit " + cause + " of the pod. Usage of other pods does not matter"
+	case err != nil: // of a later version
+		return cause + " " + r.Threshold
 	}
 	text, unit := r.Threshold, s.Definition().Unit
 	if r.Available != nil && r.Capacity != nil {
@@ -81,13 +95,8 @@ func causeText(r *decisionlog.Record) string {
 	return text
 }
 
-// cause returns the name of the signal or of the limit.
-func cause(r *decisionlog.Record) string {
-	if r.Choice != nil {
-		return r.Choice.Cause
-	}
-	return r.Signal
-}
+// isLimit reports whether a cause is a local-storage limit of a pod.
+func isLimit(cause string) bool { return strings.HasSuffix(cause, ".limit") }
 
 func failedText(r *decisionlog.Record) string {
 	var parts []string
@@ -113,7 +122,7 @@ func kubeletText(r *decisionlog.Record) string {
 // resultText has what the eviction freed.
 func resultText(r *decisionlog.Record) string {
 	var parts []string
-	if s, err := signals.Parse(cause(r)); err == nil && r.FreedBytes != nil {
+	if s, err := signals.Parse(evictionlog.Cause(r)); err == nil && r.FreedBytes != nil {
 		parts = append(parts, amount(*r.FreedBytes, s.Definition().Unit)+" more available")
 	}
 	if r.End != "" {
@@ -142,7 +151,7 @@ func (x *Explanation) writeRanking(b *strings.Builder) {
 		fmt.Fprintf(b, "%s %4d  %-*s  %s\n", mark, p.Place, width, p.Pod, placeText(p))
 	}
 	if c.Deleted {
-		b.WriteString("The evicted pod was being deleted, and held the missing amount: it ends before others.\n")
+		b.WriteString("Deleted pods held the missing amount: the largest of them ends first.\n")
 	}
 	if x.Next != "" {
 		fmt.Fprintf(b, "Not %s instead: %s.\n", x.Next, x.WhyNotNext)
@@ -168,12 +177,14 @@ func placeText(p *decisionlog.Place) string {
 // writeAdvice writes what the owner of the pod can change.
 func (x *Explanation) writeAdvice(b *strings.Builder) {
 	r := x.Eviction
-	s, err := signals.Parse(cause(r))
+	s, err := signals.Parse(evictionlog.Cause(r))
 	switch {
-	case err != nil:
+	case isLimit(evictionlog.Cause(r)):
 		b.WriteString("\nTo avoid it, raise the limit, or let the pod store less.\n")
-	case r.Choice == nil || len(r.Choice.Places) == 0:
+	case err != nil || r.Choice == nil || len(r.Choice.Places) == 0:
 		b.WriteString("\nThe ranking is not recorded.\n")
+	case r.Choice.Deleted:
+		b.WriteString("\nIt was being deleted already. Its request, usage and priority did not decide.\n")
 	case x.Next == "":
 		b.WriteString("\nNo other pod could have been evicted: no request, usage or priority would have saved this one.\n")
 	case len(x.Changes) == 0:
@@ -221,7 +232,20 @@ var limitTexts = map[signals.Resource]string{
 	signals.EphemeralStorage: ". A limit of that amount bounds it: beyond, this pod is evicted, whatever the node has",
 }
 
-// Newest sorts evictions, the latest first.
-func Newest(all []Explanation) {
-	slices.SortStableFunc(all, func(a, b Explanation) int { return b.Eviction.Time.Compare(a.Eviction.Time) })
+// maxAhead is how far a node's clock may be ahead of this one.
+const maxAhead = 5 * time.Minute
+
+// Newest sorts evictions, the latest first. Those of a time in the future, which a wrong clock or a stolen token
+// wrote, are the last ones.
+func Newest(all []Explanation, now time.Time) {
+	slices.SortStableFunc(all, func(a, b Explanation) int {
+		x, y := a.Eviction.Time, b.Eviction.Time
+		if ahead := x.Sub(now) > maxAhead; ahead != (y.Sub(now) > maxAhead) {
+			if ahead {
+				return 1
+			}
+			return -1
+		}
+		return y.Compare(x)
+	})
 }

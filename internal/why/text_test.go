@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,15 @@ func TestText_OtherEvictions(t *testing.T) {
 	alone := record(signals.PIDAvailable, ranking.Key{Usage: 900, Tasks: 2000})
 	alone.Check = "early"
 	first := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib, Request: 10 * mib}, ranking.Key{Usage: 300 * mib})
-	first.Choice.Deleted, first.Choice.Kubelet = true, "ns/pod-9"
+	first.Choice.Kubelet = "ns/pod-9"
+	deleted := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib}, ranking.Key{Usage: 300 * mib})
+	deleted.Choice.Deleted = true
+	later := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib}, ranking.Key{Usage: 300 * mib})
+	later.Signal, later.Threshold, later.Choice.Cause = "swap.available", "swap.available<1Gi", "swap.available"
+	begun := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib})
+	begun.Grace = of(int64(30))
+	stuck := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib})
+	stuck.Grace, stuck.End = of(int64(30)), "escalated: met; not ended in time"
 	last := record(signals.MemoryAvailable, ranking.Key{Usage: 5 * mib}, ranking.Key{Usage: 300 * mib, Last: true})
 	soft := record(signals.NodefsAvailable, ranking.Key{Usage: 3 * gib}, ranking.Key{Usage: 2 * gib})
 	soft.Grace, soft.End = of(int64(30)), "withdrawn"
@@ -73,9 +82,13 @@ func TestText_OtherEvictions(t *testing.T) {
 		"with every change": {first, []string{
 			"  - a request of at least 201Mi of memory; it was 10Mi\n",
 			"  - a usage of at most 309Mi of memory; it was 500Mi of memory. A limit of that amount bounds it",
-			"  - a priority of at least 1; it was 0\n", "The evicted pod was being deleted", "Kubelet:  would have evicted ns/pod-9\n",
+			"  - a priority of at least 1; it was 0\n", "Kubelet:  would have evicted ns/pod-9\n",
 			"Not ns/pod-1 instead: ns/pod-0 is further above its request: by 490Mi, and ns/pod-1 by 300Mi.\n"}, nil},
-		"without a change": {last, []string{"No request, usage or priority of this pod alone would have saved it: ns/pod-1 asked to go last.\n"}, []string{"  - "}},
+		"chosen for its deletion": {deleted, []string{"Deleted pods held the missing amount", "It was being deleted already"}, []string{"Each of these", "Not ns/", "instead"}},
+		"of a later version":      {later, []string{"Cause:    swap.available swap.available<1Gi\n", "The ranking is not recorded"}, []string{"limit"}},
+		"without an end":          {begun, []string{"The soft eviction of pod ns/pod-0 from node n began. Its end is not recorded."}, []string{"was evicted"}},
+		"it did not end":          {stuck, []string{"had not ended when the wait for it was over"}, []string{"was evicted"}},
+		"without a change":        {last, []string{"No request, usage or priority of this pod alone would have saved it: ns/pod-1 asked to go last.\n"}, []string{"  - "}},
 		"withdrawn": {soft, []string{"and was not evicted: the request was withdrawn", "soft eviction with a grace period of 30 s", "Failed:   ns/a: it hangs\n",
 			"of ephemeral storage. A limit of that amount bounds it: beyond, this pod is evicted"}, []string{"was evicted from"}},
 		"above its own limit": {limit, []string{"Cause:    the local-storage limit emptydirfs.limit of the pod", `volume "x" exceeds`, "raise the limit"}, []string{"memory.available", "Ranking", "Kubelet"}},
@@ -93,6 +106,19 @@ func TestText_OtherEvictions(t *testing.T) {
 				t.Errorf("%s: %q is in\n%s", about, part, got)
 			}
 		}
+	}
+}
+
+// Wrong clocks do not hide the evictions of other nodes.
+func TestNewest_FutureIsLast(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var all []why.Explanation
+	for node, at := range []time.Duration{-time.Hour, 80 * 365 * 24 * time.Hour, time.Minute, -time.Minute} {
+		all = append(all, why.Explanation{Node: fmt.Sprint(node), Eviction: &decisionlog.Record{Time: now.Add(at)}})
+	}
+	why.Newest(all, now)
+	if got := all[0].Node + all[1].Node + all[2].Node + all[3].Node; got != "2301" {
+		t.Errorf("got the order %s, want 2301", got)
 	}
 }
 

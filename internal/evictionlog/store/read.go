@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,7 @@ import (
 
 // Bounds of a read of all nodes.
 const (
-	nodesPerPage = 50 // at most 3.2 MB
+	nodesPerPage = 50 // 1.6 MB, unless others than agents wrote the records
 	maxPages     = 1000
 )
 
@@ -61,7 +62,13 @@ func Each(ctx context.Context, client api.Interface, namespace string, each func
 
 func nodeOf(m *corev1.ConfigMap) Node {
 	n := Node{Name: m.Name}
-	n.Records, n.Unreadable = evictionlog.Parse(m.Data[Key]).Records()
+	text := m.Data[Key]
+	if len(text) > maxRead {
+		n.Unreadable = strings.Count(text, "\n")
+		return n
+	}
+	n.Records, n.Unreadable = evictionlog.Parse(text).Records()
+	n.Records = n.Records[max(0, len(n.Records)-evictionlog.MaxRecords):]
 	return n
 }
 

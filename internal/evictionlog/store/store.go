@@ -18,15 +18,19 @@ import (
 )
 
 const (
-	// firstDelay is the time from an eviction to its record, and writePeriod the minimum time between two
-	// writes: the end of an eviction, and further ones, are written together.
-	firstDelay  = time.Second
-	writePeriod = 10 * time.Second
+	// firstDelay is the time from an eviction to its record.
+	firstDelay = time.Second
+	// quiet is the time without a write after which the next one is the first of a series again.
+	quiet = 10 * time.Minute
 	// maxRecent is the maximum number of evictions that are still open to changes.
 	maxRecent = 64
 	// lastWrite bounds the write when the agent ends.
 	lastWrite = 3 * time.Second
 )
+
+// pace is the minimum time between two writes: the end of an eviction, and further ones, are written together. It
+// grows with the writes of a series, since the server stores each version of the record for minutes.
+var pace = backoff.Bounds{Min: 10 * time.Second, Max: 2 * time.Minute}
 
 // retryBackoff is the delay after a failed write.
 var retryBackoff = backoff.Bounds{Min: 2 * time.Second, Max: 30 * time.Second}
@@ -56,6 +60,7 @@ type Store struct {
 	// Of the goroutine that writes.
 	unwritten   evictionlog.Log
 	written     time.Time // time of the last write
+	series      int       // writes, each within quiet of the one before
 	due         time.Time // of the next one; zero: nothing is to be written
 	fails       int       // successive
 	lastTrouble string    // kind of trouble that was logged last; empty: none
@@ -64,7 +69,7 @@ type Store struct {
 // recent is an eviction that may change: its end is not known yet.
 type recent struct {
 	record  decisionlog.Record
-	changed bool // and not handed to the goroutine yet
+	changed bool // and not collected by the goroutine yet
 }
 
 // New returns a store; Run starts it.
@@ -79,10 +84,12 @@ func New(p Parts) *Store {
 func (s *Store) Add(r *decisionlog.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.recent) >= maxRecent { // the oldest that needs no write; otherwise the goroutine is behind, and takes all
-		if i := slices.IndexFunc(s.recent, func(e recent) bool { return !e.changed }); i >= 0 {
-			s.recent = slices.Delete(s.recent, i, i+1)
+	for len(s.recent) >= maxRecent { // the oldest that needs no write; without one the goroutine is behind
+		i := slices.IndexFunc(s.recent, func(e recent) bool { return !e.changed })
+		if i < 0 {
+			break
 		}
+		s.recent = slices.Delete(s.recent, i, i+1)
 	}
 	s.recent = append(s.recent, recent{*r, true})
 	s.wake()
@@ -133,7 +140,7 @@ func (s *Store) Run(ctx context.Context, earlier string) {
 	}
 }
 
-// inherit takes the records that an earlier run has not written.
+// inherit adds the records that an earlier run has not written.
 func (s *Store) inherit(earlier string) {
 	l := evictionlog.Parse(earlier)
 	if _, err := l.Trim(time.Now()); err != nil {
@@ -143,7 +150,7 @@ func (s *Store) inherit(earlier string) {
 	s.unwritten.Add(l)
 }
 
-// collect takes the changed records, and hands those that are not written yet to the state file.
+// collect adds the changed records to those that are not written yet, and stores these in the state file.
 func (s *Store) collect() {
 	s.mu.Lock()
 	var changed []decisionlog.Record
@@ -165,7 +172,7 @@ func (s *Store) collect() {
 	}
 	s.Unwritten(s.unwritten.String(), s.unwritten.Len())
 	if s.due.IsZero() && s.unwritten.Len() > 0 {
-		s.due = now.Add(max(firstDelay, s.written.Add(writePeriod).Sub(now)))
+		s.due = now.Add(max(firstDelay, s.written.Add(pace.After(s.series)).Sub(now)))
 	}
 }
 
@@ -187,12 +194,17 @@ func (s *Store) write(ctx context.Context) {
 		return // the next agent writes
 	}
 	s.report(err)
-	if s.written = time.Now(); err != nil {
+	now := time.Now()
+	if err != nil {
 		s.fails++
-		s.due = s.written.Add(retryBackoff.Jittered(s.fails))
+		s.due = now.Add(retryBackoff.Jittered(s.fails))
 		return
 	}
-	s.fails, s.due, s.unwritten = 0, time.Time{}, evictionlog.Log{}
+	if now.Sub(s.written) > quiet {
+		s.series = 0
+	}
+	s.series++
+	s.written, s.fails, s.due, s.unwritten = now, 0, time.Time{}, evictionlog.Log{}
 	s.Unwritten("", 0)
 }
 

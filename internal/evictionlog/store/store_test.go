@@ -144,8 +144,17 @@ func TestStore_WritesSoonThenTogether(t *testing.T) {
 			e.evict(fmt.Sprint(i))
 			pass(time.Second / 2)
 		}
-		if n := e.writes(); n < 10 || n > 13 {
-			t.Errorf("%d writes in 100 s, want about one in ten seconds", n-2)
+		if n := e.writes() - 2; n != 2 {
+			t.Errorf("%d writes in 100 s, want one after 20 and one after 40 more", n)
+		}
+		pass(time.Hour)
+		n := e.writes()
+		e.evict("c")
+		pass(time.Second)
+		e.evict("d")
+		pass(10 * time.Second)
+		if n = e.writes() - n; n != 2 {
+			t.Errorf("%d writes in 11 s after an hour without an eviction, want 2", n)
 		}
 	})
 }
@@ -282,8 +291,63 @@ func TestStore_RepeatsAfterConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.evict("c") // the owner of the records has deleted them
-		pass(10 * time.Second)
+		pass(20 * time.Second)
 		e.expect("c", "")
+	})
+}
+
+// A soft eviction that a hard one of the same pod replaced leaves no record, although it had one already.
+func TestStore_WithdrawnEvictionGivesWay(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.evict("a")
+		first := time.Now()
+		pass(time.Second)
+		e.expect("a", "")
+		e.evict("a")
+		e.store.Change("a", func(r *decisionlog.Record) bool {
+			if r.Time.After(first) {
+				return false
+			}
+			r.End = evictionlog.Withdrawn
+			return true
+		})
+		pass(10 * time.Second)
+		e.expect("a", "")
+		if records, _ := evictionlog.Parse(e.object().Data[store.Key]).Records(); !records[0].Time.After(first) {
+			t.Error("the withdrawn eviction is recorded, and not the later one")
+		}
+	})
+}
+
+// Without its owner the record would outlive its Node for good.
+func TestStore_WaitsForOwner(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.stop()
+		e.start(nil, "")
+		e.evict("a")
+		pass(time.Minute)
+		e.expect("", "a")
+		if e.log.Count("its owner, is not known yet") != 1 {
+			t.Errorf("%s", e.log)
+		}
+	})
+}
+
+// A record that others filled up is neither read nor replaced.
+func TestStore_RefusesHugeRecord(t *testing.T) {
+	run(t, "", func(e *env) {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: node}, Data: map[string]string{store.Key: strings.Repeat("{}\n", 300_000)}}
+		if err := e.Tracker().Add(m); err != nil {
+			t.Fatal(err)
+		}
+		e.evict("a")
+		pass(time.Minute)
+		if e.writes() != 0 || e.log.Count("at most 131072 are read: delete it") != 1 {
+			t.Errorf("%d writes: %s", e.writes(), e.log)
+		}
+		if n, _, err := store.Get(t.Context(), apitest.From(e), namespace, node); err != nil || n.Unreadable != 300_000 || len(n.Records) != 0 {
+			t.Errorf("%d unreadable, %d records, %v", n.Unreadable, len(n.Records), err)
+		}
 	})
 }
 

@@ -16,6 +16,9 @@ import (
 // Key is the key of the ConfigMap with the record.
 const Key = "evictions"
 
+// maxRead bounds what is read of a record that others wrote, in bytes.
+const maxRead = 4 * evictionlog.MaxBytes
+
 // put writes records to the ConfigMap. After a conflicting write it reads the ConfigMap again and retries at once,
 // up to api.MaxConflicts attempts. Returns an error if they are not written.
 func (s *Store) put(ctx context.Context, records *evictionlog.Log) error {
@@ -36,7 +39,14 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	found, err := configMaps.Get(ctx, s.NodeName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		found = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName}}
+		// The owner is set here alone: where OwnerReferencesPermissionEnforcement is active, a later change needs the
+		// right to delete the record.
+		node := s.Node()
+		if node == nil {
+			return false, fmt.Errorf("%s: the Node, its owner, is not known yet", s.attempt())
+		}
+		found = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}}
 		if err := s.merge(found, records); err != nil {
 			return false, err
 		}
@@ -52,9 +62,12 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err), s.explain(err)
 }
 
-// merge adds records to the ConfigMap, and drops those beyond the bounds. Owned by its Node, the ConfigMap is
-// deleted with it. Returns an error if its content cannot be preserved.
+// merge adds records to the ConfigMap, and drops those beyond the bounds. Returns an error if its content cannot
+// be preserved, or is too large to be read.
 func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
+	if n := len(m.Data[Key]); n > maxRead {
+		return fmt.Errorf("%s: it has %d bytes, and at most %d are read: delete it", s.attempt(), n, maxRead)
+	}
 	all := evictionlog.Parse(m.Data[Key])
 	all.Add(records)
 	if _, err := all.Trim(time.Now()); err != nil {
@@ -64,9 +77,6 @@ func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
 		m.Data = map[string]string{}
 	}
 	m.Data[Key] = all.String()
-	if node := s.Node(); node != nil {
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-	}
 	return nil
 }
 

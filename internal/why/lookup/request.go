@@ -92,7 +92,7 @@ func (f *found) bound(last int) {
 	if last == 0 || last > maxShown {
 		last = maxShown
 	}
-	why.Newest(f.evictions)
+	why.Newest(f.evictions, time.Now())
 	f.evictions = f.evictions[:min(len(f.evictions), last)]
 }
 

@@ -236,4 +236,21 @@ func (f *thief) records() {
 	own.Finalizers = []string{"example.com/forever"}
 	_, err = maps.Update(f.t.Context(), own, metav1.UpdateOptions{})
 	f.refused("a record with a finalizer", err)
+	for about, change := range map[string]func(*corev1.ConfigMap){
+		"a record with a label":       func(m *corev1.ConfigMap) { m.Labels = map[string]string{"grafana_dashboard": "1"} },
+		"a record with an annotation": func(m *corev1.ConfigMap) { m.Annotations = map[string]string{"example.com/copy-to": "all"} },
+		"a record with another key":   func(m *corev1.ConfigMap) { m.Data["dashboard.json"] = "{}" },
+		"a record with binary data":   func(m *corev1.ConfigMap) { m.BinaryData = map[string][]byte{"x": {1}} },
+		"an immutable record":         func(m *corev1.ConfigMap) { m.Immutable = new(true) },
+		"a record of 32 KiB and more": func(m *corev1.ConfigMap) { m.Data["evictions"] = strings.Repeat("x", 32<<10+1) },
+	} {
+		own, err := maps.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+		f.own.must(err)
+		if own.Data == nil {
+			own.Data = map[string]string{}
+		}
+		change(own)
+		_, err = maps.Update(f.t.Context(), own, metav1.UpdateOptions{})
+		f.refused(about, err)
+	}
 }
