@@ -70,13 +70,13 @@ func goOn(e, later *agent.Decision) bool {
 		e.End, e.Failed = evictionlog.Withdrawn, later.Failed
 	case agent.SoftEnded:
 		e.Processes, e.Status, e.ExitTime, e.ProcessesRemain, e.Failed = later.Processes, later.Status, later.ExitTime, later.ProcessesRemain, later.Failed
-		end := "ended"
+		end := evictionlog.Ended
 		if len(later.Failed) > 0 {
 			end = evictionlog.NotEnded
 		}
 		e.End = evictionlog.Then(e.End, end)
 	case agent.ReclaimDone:
-		if !evictionlog.IsOpen(e.End) || evictionlog.Cause(e) != later.Signal {
+		if !evictionlog.IsOpen(e.End) || later.Signal != evictionlog.Cause(e) {
 			return false
 		}
 		if e.End = evictionlog.Then(e.End, later.Reason); later.FreedBytes != nil {

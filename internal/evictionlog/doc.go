@@ -1,5 +1,5 @@
 // Package evictionlog has the form and the bounds of the record of a node's last evictions, which outlives
-// their events, pods and agent. It is pure: where the record is stored is decided elsewhere.
+// their events, pods and agent. Where the record is stored is decided elsewhere.
 //
 // Duties and invariants:
 //

@@ -23,13 +23,17 @@ const (
 // The ends of a soft eviction. That of a hard one is the reason for which the wait for its memory ended.
 const (
 	Withdrawn = "withdrawn"   // it was not carried out; a later record of the pod replaces it
+	Ended     = "ended"       // the wait for its memory follows
 	NotEnded  = "not ended"   // the pod had not ended when the wait for it was over
 	Escalated = "escalated: " // a hard threshold shortened it, for the reason that follows
 )
 
 // IsOpen reports whether the wait for the memory of an eviction with an end may still go on.
 func IsOpen(end string) bool {
-	return end == "" || end == "ended" || end == NotEnded || strings.HasPrefix(end, Escalated) && !strings.Contains(end, "; ")
+	if strings.HasPrefix(end, Escalated) {
+		_, end, _ = strings.Cut(end, "; ")
+	}
+	return end == "" || end == Ended || end == NotEnded
 }
 
 // Then adds a later end to that of an escalation. It replaces any other.

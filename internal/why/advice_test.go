@@ -82,7 +82,7 @@ func TestChanges_SmallestThatSaves(t *testing.T) {
 		}
 	}
 	r := record(signals.MemoryAvailable, ranking.Key{Usage: 401 * mib, Request: mib, Priority: 9}, ranking.Key{Usage: 300 * mib, Request: 300 * mib})
-	for capacity, fits := range map[int64]bool{402 * mib: true, 402*mib - 1: false, 401 * mib: false} { // more than 401Mi: equal pods are ordered by UID
+	for capacity, fits := range map[int64]bool{402 * mib: true, 401 * mib: true, 401*mib - 1: false} {
 		r.Capacity = &capacity
 		changes := why.Changes(r)
 		if has := len(changes) > 0 && changes[0].What == why.Request; has != fits {
