@@ -203,7 +203,7 @@ func TestOOMWatcher_ExplainsRealKills(t *testing.T) {
 		for name, c := range realOOMs {
 			t.Run(fmt.Sprintf("%s %d", name, round), func(t *testing.T) {
 				if c.burst {
-					defer time.Sleep(scopePeriod)
+					defer func() { <-time.After(scopePeriod) }()
 				}
 				got := newRealNode(t).run(t, &c)
 				all++
