@@ -45,6 +45,7 @@ func TestReporter_WorksOnRealAPIServer(t *testing.T) {
 	r := &real{Cluster: c, admin: admin}
 	r.agent = r.account(t, "plimsoll-system", "plimsoll-agent")
 	r.apply(t, "agent.yaml")
+	r.apply(t, "agent-direct-eviction.yaml")
 	r.namespace(t, "shop")
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *real){
@@ -435,10 +436,9 @@ func (r *real) mark(t *testing.T) {
 	}
 }
 
-// direct is the way for an agent with the right, and only the two files of deploy/rbac.
+// direct is the way for an agent with the right.
 func (r *real) direct(t *testing.T) Soft {
 	t.Helper()
-	r.apply(t, "agent-direct-eviction.yaml")
 	client, err := kubernetes.NewForConfig(r.agent)
 	if err != nil {
 		t.Fatal(err)
