@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ type env struct {
 	t         *testing.T
 	store     *store.Store
 	log       *logcapture.Book
-	unwritten string
+	unwritten atomic.Value // string
 	stop      func()
 }
 
@@ -51,7 +52,7 @@ func run(t *testing.T, earlier string, test func(*env)) {
 func (e *env) start(owner *corev1.Node, earlier string) {
 	e.store = store.New(store.Parts{Client: apitest.From(e), Namespace: namespace, NodeName: node, Log: e.log.Logger(),
 		Node:      func() *corev1.Node { return owner },
-		Unwritten: func(text string, _ int) { e.unwritten = text }})
+		Unwritten: func(text string, _ int) { e.unwritten.Store(text) }})
 	ctx, cancel := context.WithCancel(e.t.Context())
 	done := make(chan struct{})
 	go func() { e.store.Run(ctx, earlier); close(done) }()
@@ -98,7 +99,7 @@ func (e *env) expect(written, unwritten string) {
 	if got := pods(text); got != written {
 		e.t.Errorf("after %s: written %q, want %q", e.log, got, written)
 	}
-	if got := pods(e.unwritten); got != unwritten {
+	if got := pods(e.waiting()); got != unwritten {
 		e.t.Errorf("after %s: unwritten %q, want %q", e.log, got, unwritten)
 	}
 }
@@ -113,6 +114,12 @@ func pods(text string) string {
 		all = append(all, fmt.Sprintf("%d unreadable", unreadable))
 	}
 	return strings.Join(all, ", ")
+}
+
+// waiting returns the records that are not written yet.
+func (e *env) waiting() string {
+	text, _ := e.unwritten.Load().(string)
+	return text
 }
 
 func (e *env) writes() int { return e.Called("create configmaps") + e.Called("update configmaps") }
@@ -216,7 +223,7 @@ func TestStore_UnwrittenRecordsAreBounded(t *testing.T) {
 			e.evict(fmt.Sprint(i))
 			<-time.After(time.Millisecond)
 		}
-		if n := evictionlog.Parse(e.unwritten).Len(); n != evictionlog.MaxRecords || e.log.Count("Dropped records") != 10 {
+		if n := evictionlog.Parse(e.waiting()).Len(); n != evictionlog.MaxRecords || e.log.Count("Dropped records") != 10 {
 			t.Errorf("%d unwritten records: %s", n, e.log)
 		}
 	})
@@ -240,7 +247,7 @@ func TestStore_ContinuesAfterRestart(t *testing.T) {
 		e.expect("a, 1 unreadable", "b")
 
 		e.Fail("update configmaps", nil)
-		e.start(nil, e.unwritten+"a line of a later version, not written yet\n")
+		e.start(nil, e.waiting()+"a line of a later version, not written yet\n")
 		pass(time.Second)
 		e.evict("c")
 		pass(10 * time.Second)
