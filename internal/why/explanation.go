@@ -77,19 +77,5 @@ func unitOf(o ranking.Order) signals.Unit {
 	return signals.UnitBytes
 }
 
-// amount formats an amount with its unit. Bytes are rounded down, to 1Mi from 10Mi on and to 1Ki from 10Ki on.
-func amount(n int64, unit signals.Unit) string {
-	switch unit {
-	case signals.UnitInodes:
-		return signals.Format(signals.Amount(n), unit) + " inodes"
-	case signals.UnitPIDs:
-		return signals.Format(signals.Amount(n), unit) + " processes"
-	}
-	for _, step := range [...]int64{1 << 20, 1 << 10} {
-		if n >= 10*step {
-			n -= n % step
-			break
-		}
-	}
-	return signals.Format(signals.Amount(n), unit)
-}
+// amount formats an amount with its unit.
+func amount(n int64, unit signals.Unit) string { return signals.Readable(signals.Amount(n), unit) }
