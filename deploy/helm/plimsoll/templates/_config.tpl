@@ -15,6 +15,7 @@ values say, which wins.
   "kubeletConfig" (printf "%s/config.yaml" $host.kubelet)
   "stateFile" "/run/plimsoll/state.json"
   "recordingDir" "/var/lib/plimsoll/recording"
+  "decisionLogDir" "/var/lib/plimsoll/decisions"
   "heartbeatNamespace" .Release.Namespace
   "evictionRecordNamespace" (printf "%s-evictions" (include "plimsoll.fullname" .))
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
