@@ -35,7 +35,8 @@ func TestDecisions_AreThoseOfTheLog(t *testing.T) {
 	r.Report(&agent.Decision{Time: time.Now(), Decision: agent.Armed, Reason: "memory.available<100Mi & more", Choice: &decisionlog.Choice{Cause: "x"}})
 	reports.reportLost(2, time.Now())
 	r.Report(&agent.Decision{Time: time.Now(), Decision: agent.Disarmed})
-	a.closers[0]()
+	reports.reportLost(3, time.Now().Add(2*containerPace))
+	a.closers[0]() // nothing of the last line has reached the loop
 	lines.Close()
 
 	segments, err := ring.List(c.DecisionLogDir)
@@ -57,7 +58,7 @@ func TestDecisions_AreThoseOfTheLog(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if stored != log.String() || strings.Count(stored, "\n") != 3 || !strings.Contains(stored, "memory.available<100Mi & more") || strings.Contains(stored, "choice") {
+	if stored != log.String() || strings.Count(stored, "\n") != 4 || !strings.Contains(stored, "memory.available<100Mi & more") || strings.Contains(stored, "choice") {
 		t.Errorf("stored\n%sthe log has\n%s", stored, &log)
 	}
 	if dropped, size := a.recordingStats(); dropped != 0 || size < int64(len(data)) {
@@ -66,5 +67,29 @@ func TestDecisions_AreThoseOfTheLog(t *testing.T) {
 	if c.DecisionLogDir = ""; a.openDecisions() != nil {
 		t.Error("decisions are stored without a directory")
 	}
-	(*storedDecisions)(nil).add("line", time.Now())
+}
+
+// Lines of other goroutines wait for the loop, at most so many. The loop does not wait for a goroutine that adds one.
+func TestDecisions_LoopWaitsForNoGoroutine(t *testing.T) {
+	s := &storedDecisions{ring: ring.Start(ring.Options{Dir: t.TempDir(), Size: ring.MinSize, Queue: 1, Header: recording.Header{Started: time.Now()}})}
+	defer s.ring.Close()
+	for n := range maxBeside + 3 {
+		s.addBeside(n, time.Now())
+	}
+	s.mu.Lock() // a goroutine that lost its processor
+	s.addWaiting()
+	s.mu.Unlock()
+	if dropped, _ := s.stats(); dropped != 3 || len(s.beside) != maxBeside {
+		t.Errorf("%d dropped, %d wait", dropped, len(s.beside))
+	}
+	if s.addWaiting(); len(s.beside) != 0 || s.some.Load() {
+		t.Errorf("%d still wait", len(s.beside))
+	}
+	var none *storedDecisions
+	none.add("line", time.Now())
+	none.addBeside("line", time.Now())
+	none.addWaiting()
+	if dropped, size := none.stats(); dropped != 0 || size != 0 {
+		t.Error("nothing is stored, and it has a size")
+	}
 }

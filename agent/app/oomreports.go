@@ -68,7 +68,7 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 // write writes a line of the decision log.
 func (o *oomReports) write(line *agent.OOMKill) {
 	o.lines.JSON(line)
-	o.decisions.add(line, line.Time)
+	o.decisions.addBeside(line, line.Time)
 }
 
 // setUnreadable sets why the log cannot be read.

@@ -94,10 +94,8 @@ func (a *app) recordingStats() (dropped, bytes int64) {
 	if r := a.ring.Load(); r != nil {
 		dropped, bytes = r.Dropped(), r.Bytes()
 	}
-	if d := a.decisions; d != nil {
-		dropped, bytes = dropped+d.ring.Dropped(), bytes+d.ring.Bytes()
-	}
-	return dropped, bytes
+	d, b := a.decisions.stats()
+	return dropped + d, bytes + b
 }
 
 // Record implements agent.Recorder. With a periodic check it passes on the local storage of pods,

@@ -81,6 +81,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	}
 	r.recordHelpless(o)
 	r.record(o)
+	r.decisions.addWaiting()
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
