@@ -80,7 +80,7 @@ var mayImport = map[string]struct {
 	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
 	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/heartbeat"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
 	"internal/evictionlog/store": {[]string{"internal/backoff", "internal/decisionlog", "internal/evictionlog", "internal/kube/api"}, "it stores the record of evictions in the cluster; of internal/decisionlog it uses the form of a record"},
-	"internal/why/lookup":        {[]string{"internal/evictionlog", "internal/evictionlog/store", "internal/kube/client", "internal/strictyaml", "internal/why"}, "it reads the records of evictions for a user; they are explained elsewhere"},
+	"internal/why/lookup":        {[]string{"eviction/signals", "internal/evict/podstatus", "internal/evictionlog", "internal/evictionlog/store", "internal/heartbeat", "internal/kube/agentpods", "internal/kube/api", "internal/kube/client", "internal/strictyaml", "internal/why"}, "it reads the records of evictions, or the pod, its node and its agent's lease, for a user; they are explained elsewhere"},
 	"agent/examine":              {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it has the order of steps that end a pod, without the kernel and the API server"},

@@ -23,7 +23,9 @@ usage or priority would have saved it. For a node, and with --last, it prints on
 for each eviction.
 
 The records of the pod's node are read first, if the pod still exists. If they have no
-eviction of it, or the pod is gone, those of all nodes are read.
+eviction of it, or the pod is gone, those of all nodes are read. If none has an eviction
+of it and the pod exists, the exit status is 1, and it prints where the pod stands for
+each signal, as far as the cluster knows it without the node's agent.
 
 Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be read;
 2 invalid flags or arguments.`,
@@ -42,6 +44,7 @@ Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be r
 	f.StringVarP(&r.Output, "output", "o", "text", "output format: text, json or yaml")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
 	f.StringVar(&r.Namespace, "namespace", config.NewAgent().EvictionRecordNamespace, "namespace of the records")
+	f.StringVar(&r.AgentNamespace, "heartbeat-namespace", config.NewAgent().HeartbeatNamespace, "namespace of the agents' leases, for a pod that was not evicted")
 	f.DurationVar(&r.Timeout, "timeout", time.Minute, "maximum time to read the records")
 	return cmd
 }

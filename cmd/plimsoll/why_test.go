@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,9 +26,9 @@ func recordOf(pod string, hour int) string {
 		`{"place":2,"pod":"a/next","uid":"next","priority":0,"usage":104857600,"request":104857600,"frees":104857600}]},"end":"recovered"}`+"\n", hour, pod, pod, pod, pod, pod)
 }
 
-// recordServer serves ConfigMaps, two on a page, and pods, as an API server does. requests returns the paths that
-// were read since the last call.
-func recordServer(t *testing.T, nodes map[string]string, pods ...corev1.Pod) (kubeconfig string, requests func() []string) {
+// recordServer serves ConfigMaps, two on a page, and objects by their paths, as an API server does. requests returns
+// the paths that were read since the last call.
+func recordServer(t *testing.T, nodes map[string]string, objects map[string]any) (kubeconfig string, requests func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var read []string
@@ -41,11 +43,9 @@ func recordServer(t *testing.T, nodes map[string]string, pods ...corev1.Pod) (ku
 		mu.Lock()
 		read = append(read, strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/"))
 		mu.Unlock()
-		for i := range pods {
-			if p := &pods[i]; r.URL.Path == "/api/v1/namespaces/"+p.Namespace+"/pods/"+p.Name {
-				answer(w, p)
-				return
-			}
+		if object, is := objects[r.URL.Path]; is {
+			answer(w, object)
+			return
 		}
 		switch {
 		case one && known:
@@ -81,7 +81,7 @@ func TestWhy_ReadsRecords(t *testing.T) {
 		"n1": recordOf("shop/web", 1) + recordOf("shop/db", 5),
 		"n2": "a later form\n" + recordOf("shop/web", 3),
 		"n3": recordOf("bank/web", 2),
-	})
+	}, nil)
 	for _, test := range []struct {
 		args   string
 		status int
@@ -118,8 +118,8 @@ func TestWhy_ReadsRecords(t *testing.T) {
 }
 
 // podOn returns a pod that the API server has, bound to a node.
-func podOn(name, uid, node string) corev1.Pod {
-	return corev1.Pod{TypeMeta: kindOf("v1", "Pod"), ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid)}, Spec: corev1.PodSpec{NodeName: node}}
+func podOn(name, uid, node string) *corev1.Pod {
+	return &corev1.Pod{TypeMeta: kindOf("v1", "Pod"), ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid)}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
 // The records of one node are enough if they have the pod that the API server has. The UID distinguishes it from earlier
@@ -128,7 +128,7 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 	all := []string{"plimsoll-evictions/configmaps", "plimsoll-evictions/configmaps"} // two pages
 	nodes := map[string]string{"n1": recordOf("shop/web", 1), "n2": recordOf("shop/web", 3), "n3": recordOf("shop/db", 2)}
 	for about, test := range map[string]struct {
-		pod   corev1.Pod
+		pod   *corev1.Pod
 		args  string
 		reads []string
 		want  string
@@ -142,7 +142,7 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 		"not scheduled":       {podOn("web", "another", ""), "", append([]string{"shop/pods/web"}, all...), "from node n1", "Read: "},
 		"gone":                {podOn("other", "other", "n2"), "", append([]string{"shop/pods/web"}, all...), "from node n1", "Read: "},
 	} {
-		kubeconfig, requests := recordServer(t, nodes, test.pod)
+		kubeconfig, requests := recordServer(t, nodes, map[string]any{"/api/v1/namespaces/shop/pods/" + test.pod.Name: test.pod})
 		args := append([]string{"why", "pod", "shop/web", "--kubeconfig=" + kubeconfig}, strings.Fields(test.args)...)
 		status, out, errs := plimsoll("", args...)
 		if status != 0 || !strings.Contains(out, test.want) || strings.Contains(out, test.not) {
@@ -154,8 +154,53 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 	}
 }
 
+// A pod without a record gets its standing, from its Node, the lease of the agent, and the places in records of others.
+// What the user may not read is named.
+func TestWhy_StandingOfLivingPod(t *testing.T) {
+	pod := podOn("next", "next", "n1")
+	pod.Namespace, pod.Status.Phase, pod.Spec.Containers = "a", corev1.PodRunning, []corev1.Container{{Name: "c"}}
+	node := &corev1.Node{TypeMeta: kindOf("v1", "Node"), ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: "plimsoll.dev/MemoryPressure", Status: corev1.ConditionTrue},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	lease := &coordinationv1.Lease{TypeMeta: kindOf("coordination.k8s.io/v1", "Lease"), ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"plimsoll.dev/armed": "true", "plimsoll.dev/armed-reason": "flag", "plimsoll.dev/last-check": "noon"}},
+		Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}}}
+	all := map[string]any{"/api/v1/namespaces/a/pods/next": pod, "/api/v1/nodes/n1": node, "/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases/n1": lease}
+	only := map[string]any{"/api/v1/namespaces/a/pods/next": pod}
+	ended := pod.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	nodes := map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""}
+	for about, test := range map[string]struct {
+		objects map[string]any
+		args    string
+		want    []string // in this order
+	}{
+		"everything is readable": {all, "", []string{"Pod a/next is on node n1", "Agent:    armed, flag. Last check: noon\n", "memory.available", "pressure of the node:  True", "2 of 2 for memory.available at 2026-03-01T01:00:00Z: uses 100Mi, within its request of 100Mi",
+			"nodefs.available", "pressure of the node:  False", "pid.available", "pressure of the node:  Unknown", "Not known to the cluster"}},
+		"of a named node":   {all, "--node=n2", []string{"Pod a/next is on node n1", "2 of 2 for memory.available"}},
+		"the pod alone":     {only, "", []string{"Pod a/next is on node n1", "none: there is no lease plimsoll-system/n1", "memory.available", "pressure of the node:  Unknown", "The pressure of node n1, which needs the right to get nodes"}},
+		"another namespace": {all, "--heartbeat-namespace=x", []string{"there is no lease x/n1"}},
+		"as an object":      {all, "-o json", []string{`"node": "n1",`, `"standing": {`, `"pressure": "True"`, `"place": 2`}},
+		"it has ended":      {map[string]any{"/api/v1/namespaces/a/pods/next": ended}, "", nil},
+	} {
+		kubeconfig, _ := recordServer(t, nodes, test.objects)
+		status, out, errs := plimsoll("", append([]string{"why", "pod", "a/next", "--kubeconfig=" + kubeconfig}, strings.Fields(test.args)...)...)
+		if status != exitFailed || !strings.Contains(errs, "no eviction of pod a/next is recorded") || (out == "") != (test.want == nil) {
+			t.Errorf("%s: status %d, %s%s", about, status, errs, out)
+		}
+		rest := out
+		for _, part := range test.want {
+			_, after, found := strings.Cut(rest, part)
+			if !found {
+				t.Errorf("%s: no %q in its place in\n%s", about, part, out)
+				break
+			}
+			rest = after
+		}
+	}
+}
+
 func TestWhy_WritesObjects(t *testing.T) {
-	kubeconfig, _ := recordServer(t, map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""})
+	kubeconfig, _ := recordServer(t, map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""}, nil)
 	status, out, errs := plimsoll("", "why", "pod", "shop/web", "-o", "json", "--kubeconfig="+kubeconfig)
 	var all []struct {
 		Node     string

@@ -8,10 +8,12 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Explanation is the record of an eviction, and what follows from it.
+// Explanation is the record of an eviction, and what follows from it. For a pod without one, it has the pod's
+// standing alone.
 type Explanation struct {
 	Node     string              `json:"node"`
-	Eviction *decisionlog.Record `json:"eviction"`
+	Eviction *decisionlog.Record `json:"eviction,omitempty"`
+	Standing *Standing           `json:"standing,omitempty"`
 	// Next is the pod that would have been evicted in place of the evicted one; empty without one. WhyNotNext
 	// is the first criterion of the ranking by which the two differ.
 	Next       string   `json:"next,omitempty"`

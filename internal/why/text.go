@@ -14,6 +14,9 @@ import (
 
 // Text returns an explanation for people.
 func (x *Explanation) Text() string {
+	if x.Standing != nil {
+		return x.Standing.text(x.Node)
+	}
 	r := x.Eviction
 	var b strings.Builder
 	fmt.Fprintf(&b, headline(r)+"\n\n", r.Pod, x.Node)

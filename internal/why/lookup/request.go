@@ -18,20 +18,22 @@ import (
 
 // Request selects evictions.
 type Request struct {
-	Pod        string // namespace/name; empty: all pods
-	Node       string // empty: all nodes
-	AllNodes   bool   // of a pod that the API server has, too
-	Last       int    // the latest ones only; 0: all
-	Namespace  string // of the records
-	Kubeconfig string
-	Version    string // of this program
-	Output     string // text, json or yaml
-	Timeout    time.Duration
-	Out        io.Writer
+	Pod       string // namespace/name; empty: all pods
+	Node      string // empty: all nodes
+	AllNodes  bool   // of a pod that the API server has, too
+	Last      int    // the latest ones only; 0: all
+	Namespace string // of the records
+	// AgentNamespace is that of the agents' leases.
+	AgentNamespace string
+	Kubeconfig     string
+	Version        string // of this program
+	Output         string // text, json or yaml
+	Timeout        time.Duration
+	Out            io.Writer
 }
 
 // Run writes the explanations of the selected evictions to Out. Returns an error if there is none, or the records
-// cannot be read.
+// cannot be read. For a pod without one that still exists, it writes where the pod stands all the same.
 func (r *Request) Run(ctx context.Context) error {
 	clients, err := client.DialAsUser(r.Kubeconfig, "plimsoll-why/"+r.Version)
 	if err != nil {
@@ -46,13 +48,19 @@ func (r *Request) Run(ctx context.Context) error {
 	for i, e := range all.evictions {
 		all.evictions[i] = why.Explain(e.Node, e.Eviction)
 	}
+	var none error
 	if len(all.evictions) == 0 {
-		return r.none(all, clients)
+		none = r.none(all, clients)
+		s := r.standing(ctx, clients, all.pod)
+		if s == nil {
+			return none
+		}
+		all.evictions = []why.Explanation{*s}
 	}
 	if err := r.write(all); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
-	return nil
+	return none
 }
 
 // write writes the evictions in the requested form. Those of one pod are explained in full.
