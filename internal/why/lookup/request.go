@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog"
-	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/internal/why"
