@@ -140,7 +140,7 @@ func (s *Store) Run(ctx context.Context, earlier string) {
 	}
 }
 
-// inherit adds the records that an earlier run has not written.
+// inherit adds the records that an earlier run has not written. None is too old: they are of the same boot.
 func (s *Store) inherit(earlier string) {
 	l := evictionlog.Parse(earlier)
 	if _, err := l.Trim(time.Now()); err != nil {

@@ -333,6 +333,37 @@ func TestStore_WaitsForOwner(t *testing.T) {
 	})
 }
 
+// The node's clock drops no record for its age, however far ahead it is: that of the API server does, as of the write
+// before. After two months without one, the first write drops nothing.
+func TestStore_AgeIsThatOfLastWrite(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.evict("a")
+		pass(time.Second)
+		pass(2 * evictionlog.MaxAge) // or a clock that was set
+		e.evict("b")
+		pass(time.Second)
+		e.expect("a, b", "")
+		e.evict("c")
+		pass(10 * time.Second)
+		e.expect("b, c", "")
+	})
+}
+
+// What could not be written is not dropped for its age.
+func TestStore_UnwrittenRecordsDoNotExpire(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.Fail("get configmaps", errors.New("connection refused"))
+		e.evict("a")
+		pass(2 * evictionlog.MaxAge)
+		e.evict("b")
+		e.expect("", "a, b")
+		e.stop()
+		e.start(nil, e.unwritten)
+		e.expect("", "a, b")
+		e.Fail("get configmaps", nil)
+	})
+}
+
 // A record that others filled up is neither read nor replaced.
 func TestStore_RefusesHugeRecord(t *testing.T) {
 	run(t, "", func(e *env) {

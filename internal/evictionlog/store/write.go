@@ -62,15 +62,20 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err), s.explain(err)
 }
 
-// merge adds records to the ConfigMap, and drops those beyond the bounds. Returns an error if its content cannot
-// be preserved, or is too large to be read.
+// merge adds records to the ConfigMap, and drops those beyond the bounds. Those that were too old at the last write
+// are dropped: of the present, only the node's clock is known. Returns an error if its content cannot be preserved, or
+// is too large to be read.
 func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
 	if n := len(m.Data[Key]); n > maxRead {
 		return fmt.Errorf("%s: it has %d bytes, and at most %d are read: delete it", s.attempt(), n, maxRead)
 	}
-	all := evictionlog.Parse(m.Data[Key])
+	all, now := evictionlog.Parse(m.Data[Key]), time.Now()
+	written := writtenAt(m)
+	if all.Expire(written); written.After(now) { // the node's clock is behind
+		now = written
+	}
 	all.Add(records)
-	if _, err := all.Trim(time.Now()); err != nil {
+	if _, err := all.Trim(now); err != nil {
 		return fmt.Errorf("%s: %w: delete it, or let a newer agent write it", s.attempt(), err)
 	}
 	if m.Data == nil {
@@ -78,6 +83,18 @@ func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
 	}
 	m.Data[Key] = all.String()
 	return nil
+}
+
+// writtenAt returns when a ConfigMap was written last, by the clock of the API server; zero if it is new, or the
+// server does not report that. The present is later.
+func writtenAt(m *corev1.ConfigMap) time.Time {
+	last := m.CreationTimestamp.Time
+	for i := range m.ManagedFields {
+		if t := m.ManagedFields[i].Time; t != nil && t.After(last) {
+			last = t.Time
+		}
+	}
+	return last
 }
 
 // explain adds the attempt, and the remedy.
