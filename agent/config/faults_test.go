@@ -50,6 +50,7 @@ func TestLoad_RejectsEachFaultClass(t *testing.T) {
 		{"recording-size", "recordingSize", "", "1025Mi", "between 16Mi and 1Gi", ""},
 		{"recording-size", "recordingSize", "", "much", "between 16Mi and 1Gi", ""},
 		{"recording-dir", "recordingDir", "", "var/lib/plimsoll", "absolute path", ""},
+		{"eviction-record-owner", "evictionRecordOwner", "", "agent", "must be one of node, none", ""},
 		{"decision-log-size", "decisionLogSize", "", "15Mi", "between 16Mi and 1Gi", ""},
 		{"decision-log-dir", "decisionLogDir", "", "./decisions", "absolute path", ""},
 		{"stats-provider", "statsProvider", "", "docker", "must be one of cgroup, cri, cadvisor", ""},

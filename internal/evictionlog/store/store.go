@@ -40,7 +40,8 @@ type Parts struct {
 	Client    api.Interface
 	Namespace string
 	NodeName  string
-	// Node returns the Node from an informer, or nil while the informer is not synced. It owns the ConfigMap.
+	// Node, if set, returns the Node from an informer, or nil while the informer is not synced. It owns the ConfigMap,
+	// which ends with it. Otherwise the ConfigMap has no owner: see [Expiry].
 	Node func() *corev1.Node
 	// Unwritten, if set, receives the text of the records that the API server does not have yet, and their
 	// number, after each change. It must not block.

@@ -33,6 +33,7 @@ type env struct {
 	store     *store.Store
 	log       *logcapture.Book
 	unwritten string
+	owned     bool // by the Node
 	stop      func()
 }
 
@@ -40,7 +41,7 @@ type env struct {
 func run(t *testing.T, earlier string, test func(*env)) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}}
-		e := &env{Fake: apitest.NewFake(t, owner), t: t, log: &logcapture.Book{}}
+		e := &env{Fake: apitest.NewFake(t, owner), t: t, log: &logcapture.Book{}, owned: true}
 		e.start(owner, earlier)
 		test(e)
 		e.stop()
@@ -49,9 +50,12 @@ func run(t *testing.T, earlier string, test func(*env)) {
 
 // start starts a store.
 func (e *env) start(owner *corev1.Node, earlier string) {
-	e.store = store.New(store.Parts{Client: apitest.From(e), Namespace: namespace, NodeName: node, Log: e.log.Logger(),
-		Node:      func() *corev1.Node { return owner },
-		Unwritten: func(text string, _ int) { e.unwritten = text }})
+	parts := store.Parts{Client: apitest.From(e), Namespace: namespace, NodeName: node, Log: e.log.Logger(),
+		Unwritten: func(text string, _ int) { e.unwritten = text }}
+	if e.owned {
+		parts.Node = func() *corev1.Node { return owner }
+	}
+	e.store = store.New(parts)
 	ctx, cancel := context.WithCancel(e.t.Context())
 	done := make(chan struct{})
 	go func() { e.store.Run(ctx, earlier); close(done) }()
@@ -361,6 +365,21 @@ func TestStore_UnwrittenRecordsDoNotExpire(t *testing.T) {
 		e.start(nil, e.unwritten)
 		e.expect("", "a, b")
 		e.Fail("get configmaps", nil)
+	})
+}
+
+// Without an owner the record outlives its Node, and none has to be known.
+func TestStore_RecordWithoutOwner(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.stop()
+		e.owned = false
+		e.start(nil, "")
+		e.evict("a")
+		pass(time.Second)
+		e.expect("a", "")
+		if owners := e.object().OwnerReferences; len(owners) != 0 {
+			t.Errorf("owners %v", owners)
+		}
 	})
 }
 

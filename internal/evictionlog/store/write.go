@@ -39,14 +39,9 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	found, err := configMaps.Get(ctx, s.NodeName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		// The owner is set here alone: where OwnerReferencesPermissionEnforcement is active, a later change needs the
-		// right to delete the record.
-		node := s.Node()
-		if node == nil {
-			return false, fmt.Errorf("%s: the Node, its owner, is not known yet", s.attempt())
+		if found, err = s.empty(); err != nil {
+			return false, err
 		}
-		found = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}}
 		if err := s.merge(found, records); err != nil {
 			return false, err
 		}
@@ -60,6 +55,21 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	}
 	_, err = configMaps.Update(ctx, found, metav1.UpdateOptions{FieldManager: api.FieldOwner})
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err), s.explain(err)
+}
+
+// empty returns a new ConfigMap. The owner is set here alone: where OwnerReferencesPermissionEnforcement is active, a
+// later change needs the right to delete the record. Returns an error if the owner is not known.
+func (s *Store) empty() (*corev1.ConfigMap, error) {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName}}
+	if s.Node == nil {
+		return m, nil
+	}
+	node := s.Node()
+	if node == nil {
+		return nil, fmt.Errorf("%s: the Node, its owner, is not known yet", s.attempt())
+	}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	return m, nil
 }
 
 // merge adds records to the ConfigMap, and drops those beyond the bounds. Those that were too old at the last write
