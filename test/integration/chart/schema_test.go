@@ -68,7 +68,6 @@ func TestSchema_RefusesInvalidValues(t *testing.T) {
 		{`agent.config.evictionSoftGracePeriod={"memory.available":"90"}`, []string{"/agent/config/evictionSoftGracePeriod/memory.available"}},
 		{`agent.config.evictionMinimumReclaim={"nodefs.available":"1 Gi"}`, []string{"/agent/config/evictionMinimumReclaim/nodefs.available"}},
 		{`agent.config.kubeReserved={"mem":"1Gi"}`, []string{"/agent/config/kubeReserved", "mem"}},
-
 		{`metrics.rules.enabled=true`, []string{"PrometheusRule", "Prometheus operator"}},
 		{`metrics.podMonitor.enabled=true`, []string{"PodMonitor", "Prometheus operator"}},
 		{`metrics.readers=["prometheus"]`, []string{"/metrics/readers/0"}},
