@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -208,11 +209,13 @@ func (w *world) Consumers(ctx context.Context, of agent.Shortage) signals.Consum
 }
 
 func (w *world) Report(d *agent.Decision) {
-	line, err := json.Marshal(d)
-	if err != nil {
+	var line strings.Builder
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false) // as in the decision log
+	if err := encoder.Encode(d); err != nil {
 		w.lines = append(w.lines, err.Error())
 	}
-	w.lines = append(w.lines, string(line))
+	w.lines = append(w.lines, strings.TrimSuffix(line.String(), "\n"))
 	if d.Decision == agent.Evicted {
 		w.evicted++
 	}

@@ -126,6 +126,7 @@ type app struct {
 	notifier      *cgroupnotify.Notifier // nil: the timer alone wakes the loop
 	thread        *agent.Thread
 	ring          atomic.Pointer[ring.Ring] // nil: nothing is recorded
+	decisions     *storedDecisions          // nil: decisions are not stored on the node
 	armingWatcher
 }
 
@@ -149,7 +150,7 @@ func (a *app) open(ctx context.Context) (err error) {
 		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
 			return a.policies.published().HighestThreshold(s, hard, capacity)
 		}}
-	if a.config.RecordingDir != "" {
+	if a.config.RecordingDir != "" || a.config.DecisionLogDir != "" {
 		settings.Recording = a.recordingStats
 	}
 	a.metrics = metrics.New(settings)

@@ -88,12 +88,14 @@ func (a *app) logRecording(err error) {
 	a.log.Info("Recording works again", "recordingDir", a.config.RecordingDir)
 }
 
-// recordingStats returns the number of values that were not recorded, and the size of the recording.
+// recordingStats returns the number of values that were not recorded, and the size of the recording. Stored
+// decisions are part of both.
 func (a *app) recordingStats() (dropped, bytes int64) {
 	if r := a.ring.Load(); r != nil {
-		return r.Dropped(), r.Bytes()
+		dropped, bytes = r.Dropped(), r.Bytes()
 	}
-	return 0, 0
+	d, b := a.decisions.stats()
+	return dropped + d, bytes + b
 }
 
 // Record implements agent.Recorder. With a periodic check it passes on the local storage of pods,

@@ -44,6 +44,8 @@ type Agent struct {
 	StateFile            string
 	RecordingDir         string        // empty: nothing is recorded
 	RecordingSize        signals.Bytes // of the whole directory
+	DecisionLogDir       string        // empty: decisions are not stored on the node
+	DecisionLogSize      signals.Bytes // of the whole directory
 	ProcRoot             string
 	CgroupRoot           string
 	LoggingFormat        string
@@ -128,6 +130,7 @@ func NewAgent() *Agent {
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		RecordingSize:                    64 << 20,
+		DecisionLogSize:                  16 << 20,
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",

@@ -58,8 +58,12 @@ var nodeOptions = []options.Option[Agent]{
 		Help: "File in which timers, conditions and minimum-reclaim state survive a restart. Empty: kept in memory only."},
 	{Field: "recordingDir", Flag: "recording-dir", Set: options.String(func(c *Agent) *string { return &c.RecordingDir }),
 		Help: "Directory on a disk of the node for the recording of checks, usage and decisions. No other agent may record there. Empty: nothing is recorded."},
-	{Field: "recordingSize", Flag: "recording-size", Default: "64Mi", Set: recordingSize,
+	{Field: "recordingSize", Flag: "recording-size", Default: "64Mi", Set: ringSize(func(c *Agent) *signals.Bytes { return &c.RecordingSize }),
 		Help: "Maximum size of the recording in bytes, from 16Mi to 1Gi. The oldest part is removed when it is reached."},
+	{Field: "decisionLogDir", Flag: "decision-log-dir", Set: options.String(func(c *Agent) *string { return &c.DecisionLogDir }),
+		Help: "Directory on a disk of the node for the last lines of the decision log, which outlive the recording. It must not be that of the recording or of another agent. Empty: no line is stored."},
+	{Field: "decisionLogSize", Flag: "decision-log-size", Default: "16Mi", Set: ringSize(func(c *Agent) *signals.Bytes { return &c.DecisionLogSize }),
+		Help: "Maximum size of the stored decision log in bytes, from 16Mi to 1Gi. The oldest part is removed when it is reached."},
 	{Field: "procRoot", Flag: "proc-root", Default: "/proc", Set: options.String(func(c *Agent) *string { return &c.ProcRoot }),
 		Help: "Mount point of the host's /proc, such as /host/proc in a container."},
 	{Field: "cgroupRoot", Flag: "cgroup-root", Default: "/sys/fs/cgroup", Set: options.String(func(c *Agent) *string { return &c.CgroupRoot }),
@@ -82,20 +86,23 @@ func parsed[T any](of func(*Agent) *T, parse func(text string) (T, error)) optio
 	}
 }
 
-// MinRecordingSize is the minimum of [Agent.RecordingSize].
+// MinRecordingSize is the minimum of [Agent.RecordingSize] and [Agent.DecisionLogSize].
 const MinRecordingSize = signals.Bytes(16 << 20)
 
 // maxRecordingSize is two months of a node with 110 pods. The commands read a recording at once.
 const maxRecordingSize = signals.Bytes(1 << 30)
 
-func recordingSize(c *Agent, text string) (problem string) {
-	q, err := strictyaml.ParseQuantity(text)
-	size := signals.Bytes(strictyaml.Whole(q))
-	if err != nil || size < MinRecordingSize || size > maxRecordingSize {
-		return "must be a quantity of bytes between 16Mi and 1Gi, such as 64Mi"
+// ringSize returns a setter for the size of a directory of segments.
+func ringSize(of func(*Agent) *signals.Bytes) options.Setter[Agent] {
+	return func(c *Agent, text string) (problem string) {
+		q, err := strictyaml.ParseQuantity(text)
+		size := signals.Bytes(strictyaml.Whole(q))
+		if err != nil || size < MinRecordingSize || size > maxRecordingSize {
+			return "must be a quantity of bytes between 16Mi and 1Gi, such as 64Mi"
+		}
+		*of(c) = size
+		return ""
 	}
-	c.RecordingSize = size
-	return ""
 }
 
 func fillRate(c *Agent, text string) (problem string) {

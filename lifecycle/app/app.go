@@ -2,7 +2,8 @@
 // server, the metrics, the decision log and the queries of operators.
 //
 // It makes no decision about nodes and pods, and everything that it starts ends before
-// [Run] returns.
+// [Run] returns. Beside the controller, the leader deletes records of evictions of nodes that
+// are gone, in any mode.
 package app
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/process"
@@ -59,6 +61,10 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	defer cancel()
 	if err := obs.serve(ctx, c, client.Review(clients.Writing), &group, log); err != nil {
 		return err
+	}
+	if c.EvictionRecordNamespace != "" && !c.DryRun {
+		expiry := &store.Expiry{Client: clients.Writing, Namespace: c.EvictionRecordNamespace, Leads: obs.controller.Leads, Nodes: obs.controller.Nodes, Log: log}
+		group.Go(func() { expiry.Run(ctx) })
 	}
 	log.Info("Started controller", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
 	err = obs.controller.Run(ctx)

@@ -70,6 +70,8 @@ type Process struct {
 	EventQPS           float64 // events per second; 0: no events
 	ConflictWindow     time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
+	// EvictionRecordNamespace is the namespace of the agents' records of evictions; empty: none is deleted.
+	EvictionRecordNamespace string
 
 	LeaderElect       bool
 	LeaseDuration     time.Duration
@@ -186,6 +188,8 @@ func newProcess() Process {
 		EventQPS:           20,
 		ConflictWindow:     10 * time.Minute,
 		HeartbeatNamespace: "plimsoll-system",
+
+		EvictionRecordNamespace: "plimsoll-evictions",
 
 		LeaderElect:       true,
 		LeaseDuration:     15 * time.Second,

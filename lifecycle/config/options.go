@@ -96,6 +96,8 @@ var processOptions = []options.Option[Controller]{
 		Help: "In mode replace: time without a write of another controller to the condition Ready or the taints of any node before decisions are carried out. 0s: no such check."},
 	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: options.OptionalDNSLabel(func(c *Controller) *string { return &c.HeartbeatNamespace }),
 		Help: "Namespace of the leases of the agents. Empty: agents are not consulted."},
+	{Field: "evictionRecordNamespace", Flag: "eviction-record-namespace", Default: "plimsoll-evictions", Set: options.OptionalDNSLabel(func(c *Controller) *string { return &c.EvictionRecordNamespace }),
+		Help: "Namespace of the agents' records of evictions. Those of nodes that are gone are deleted after 30 days, in any mode, and beyond 1000 nodes. Empty: never."},
 
 	{Field: "leaderElect", Flag: "leader-elect", Shape: options.Boolean, Default: "true", Bool: func(c *Controller) *bool { return &c.LeaderElect },
 		Help: "Act only while holding the leader lease. Other replicas keep their state up to date and take over."},

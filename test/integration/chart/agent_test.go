@@ -37,7 +37,7 @@ var variants = map[string][]string{
 		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
 	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
 		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
-	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":"","recordingDir":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
+	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":"","recordingDir":"","decisionLogDir":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
 	"many values": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
 		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
 		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
@@ -184,7 +184,7 @@ func TestAgentPod_HasExpectedSpec(t *testing.T) {
 			t.Errorf("%s: propagation of later mounts: got %v, want %v", m.MountPath, propagates, host)
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording"}, written(container)); diff != "" {
+	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording", "/var/lib/plimsoll/decisions"}, written(container)); diff != "" {
 		t.Errorf("writes to (-want +got):\n%s", diff)
 	}
 	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {

@@ -15,8 +15,10 @@ values say, which wins.
   "kubeletConfig" (printf "%s/config.yaml" $host.kubelet)
   "stateFile" "/run/plimsoll/state.json"
   "recordingDir" "/var/lib/plimsoll/recording"
+  "decisionLogDir" "/var/lib/plimsoll/decisions"
   "heartbeatNamespace" .Release.Namespace
   "evictionRecordNamespace" (printf "%s-evictions" (include "plimsoll.fullname" .))
+  "evictionRecordOwner" (ternary "none" "node" (eq (include "plimsoll.expires" .) "true"))
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
   "healthSocket" "/run/plimsoll/health.sock"
 -}}
@@ -32,11 +34,19 @@ values say, which wins.
 {{- and .Values.controller.enabled (eq (default "observe" .Values.controller.config.mode) "replace") (not .Values.controller.config.dryRun) -}}
 {{- end }}
 
+{{/* Whether the controller deletes the records of nodes that are gone. */}}
+{{- define "plimsoll.expires" -}}
+{{- $config := .Values.controller.config -}}
+{{- $never := and (hasKey $config "evictionRecordNamespace") (not $config.evictionRecordNamespace) -}}
+{{- and .Values.controller.enabled (not $config.dryRun) (not $never) -}}
+{{- end }}
+
 {{- define "plimsoll.controller.config" -}}
 {{- $own := dict
   "apiVersion" "plimsoll.dev/v1alpha1"
   "kind" "ControllerConfiguration"
   "heartbeatNamespace" .Release.Namespace
+  "evictionRecordNamespace" (printf "%s-evictions" (include "plimsoll.fullname" .))
   "leaderElectResourceName" (include "plimsoll.controller" .)
   "leaderElectResourceNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10360" "0.0.0.0:10360" .Values.hostNetwork)
