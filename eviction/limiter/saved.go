@@ -120,9 +120,6 @@ func (r *Limiter) Restore(s Saved, now time.Time) {
 
 // restoreSpent restores the evictions of the hour, with their times mapped by past.
 func (r *Limiter) restoreSpent(s Saved, past func(time.Time) time.Time) {
-	if r.policy.PerHour == 0 {
-		return
-	}
 	for i, t := range s.Evictions {
 		namespace := ""
 		if i < len(s.Namespaces) {
