@@ -32,6 +32,7 @@ func (a *Agent) adoptRules(s *signals.Snapshot) {
 		a.checker.Observer.Observe(&s.Node, signals.Periodic)
 	}
 	a.checker.Adopt(rules.Policy, rules.Limits, &s.Node)
+	a.logged.adopt(before.Thresholds, rules.Policy.Thresholds)
 	for _, e := range a.inflight {
 		if e != nil {
 			e.Adopt(before, rules.Policy)
