@@ -191,6 +191,5 @@ func TestController_Reconfigure(t *testing.T) {
 		if got := r.lines("mark-unknown"); !strings.HasPrefix(got, "30s mark-unknown a ") || strings.Count(got, "\n") != 1 {
 			t.Errorf("got decisions:\n%s", got)
 		}
-		r.stop()
 	})
 }

@@ -21,22 +21,18 @@ func (w *Watch[C]) Status() Status {
 	return Status{Refused: s.refused != nil, Sum: s.sum, Since: s.since, Applied: s.applied, Refusals: s.refuses}
 }
 
-// Err returns the refusal of a file with which the program would not start. A change that waits for a
-// restart is no error: the program works as configured until then.
+// Err returns the refusal of the file, and nil while the file is in force.
 func (w *Watch[C]) Err() error {
-	if r := w.state.Load().refused; r != nil && r.Cause != Restart {
+	if r := w.state.Load().refused; r != nil {
 		return r
 	}
 	return nil
 }
 
-// Note describes the configuration for /readyz.
+// Note describes the configuration in force for /readyz.
 func (w *Watch[C]) Note() string {
 	s := w.state.Load()
-	switch {
-	case s.refused != nil:
-		return s.refused.Error()
-	case s.sum == "":
+	if s.sum == "" {
 		return "there is no file"
 	}
 	return "in force since " + s.since.UTC().Format(time.RFC3339) + ", sha256 " + s.sum

@@ -46,7 +46,7 @@ func (o *observer) serve(ctx context.Context, c *config.Controller, review healt
 	addresses := healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}
 	all, err := healthz.Open(ctx, addresses, healthz.Settings{
 		Live:    []healthz.Check{{Name: "loop", Err: o.controller.Live}},
-		Ready:   []healthz.Check{{Name: "cluster", Err: o.controller.Ready, Note: o.role}, {Name: "config", Err: o.watch.Err, Note: o.watch.Note}},
+		Ready:   []healthz.Check{{Name: "cluster", Err: o.controller.Ready, Note: o.role}, {Name: "config", Err: o.watch.Err, Note: o.watch.Note, Lenient: true}},
 		Metrics: o.metrics.Handler(),
 		Explain: o,
 		Config:  o.watch,
