@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -16,18 +18,22 @@ type Rules struct {
 
 // adoptRules adopts the rules after a change of the configuration or of facts of the node. Timers,
 // conditions, evictions in flight, their counts, and rates are kept. During a garbage collection the
-// old rules stay, since it ends by their thresholds.
+// old rules stay, since it ends by their thresholds. Its result is dropped if other ones of disks
+// follow: by those more may have to be collected.
 func (a *Agent) adoptRules(s *signals.Snapshot) {
 	if a.rules == nil {
 		return
 	}
 	rules := a.rules()
-	if rules == a.adopted || a.garbage.run != nil {
+	if rules == a.adopted || a.garbageResults() != nil {
 		return
 	}
 	a.adopted = rules
 	a.settings.MaxFillRate, a.settings.LogChecks = rules.MaxFillRate, rules.LogChecks
 	before := a.checker.Machine.Policy()
+	if before.Layout != rules.Policy.Layout || !slices.Equal(ofDisks(before), ofDisks(rules.Policy)) {
+		a.garbage.run = nil
+	}
 	if rules.Policy.Configured != before.Configured { // the observer may have omitted a signal
 		a.checker.Observer.Observe(&s.Node, signals.Periodic)
 	}
@@ -38,4 +44,14 @@ func (a *Agent) adoptRules(s *signals.Snapshot) {
 			e.Adopt(before, rules.Policy)
 		}
 	}
+}
+
+// ofDisks returns the thresholds of disks.
+func ofDisks(p *eviction.Policy) (all []eviction.Threshold) {
+	for _, t := range p.Thresholds {
+		if t.Signal.Definition().Condition == signals.DiskPressure {
+			all = append(all, t)
+		}
+	}
+	return all
 }

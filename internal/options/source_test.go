@@ -40,7 +40,7 @@ func TestChanges_NameEachDifference(t *testing.T) {
 		{"name: none\nlabels: {}\nports: []\n", "", nil},
 		{"name: a\n", "name: b\n", []string{`name: "a" -> "b", live`}},
 		{"", "count: 8\nenabled: true\n", []string{`count: "7" -> "8", restart`, `enabled: false -> true, restart`}},
-		{"limits: {x: 1, y: 2}\n", "limits: {y: 2, x: 3}\n", []string{`limits: {"x":"1","y":"2"} -> {"x":"3","y":"2"}, live`}},
+		{"limits: {x: 1, z: 2}\n", "limits: {z: 2, x: 3}\n", []string{`limits: {"x":"1","z":"2"} -> {"x":"3","z":"2"}, live`}},
 		{"ports: [a, b]\n", "ports: [b, a]\n", []string{`ports: ["a","b"] -> ["b","a"], restart`}},
 		{"gates: {A: true}\n", "", []string{`gates: {"A":true} -> {}, restart`}},
 		{"", "name: " + long + "\n", []string{`name: "none" -> "` + long[:255] + "…, live"}},

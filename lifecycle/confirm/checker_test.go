@@ -354,10 +354,11 @@ func TestSetPolicy_KeepsSuspects(t *testing.T) {
 		before, after Policy
 		steps, then   []step // before and after the change
 	}{
-		{"no live reads any more", withReads, withoutReads, []step{{0, "suspect a b", "read a b"}, {1, "failed a", ""}}, []step{{2, "wait", "lost a b"}, {3, "unrenewed b", ""}, {4, "failed a", ""}}},
+		{"no live reads any more", withReads, withoutReads, []step{{0, "suspect a b", "read a b"}}, []step{{2, "wait", "lost a b"}, {3, "unrenewed b", ""}}},
+		{"no live reads after an outage", withReads, withoutReads, []step{{0, "suspect a b", "read a b"}, {1, "failed a", ""}}, []step{{2, "wait", ""}, {3, "unrenewed b", "notBefore 33"}, {33, "wait", "lost a b"}, {40, "wait", ""}}},
 		{"live reads again", withoutReads, withReads, []step{{0, "unreachable", "notBefore 30"}, {1, "suspect a", ""}}, []step{{2, "wait", ""}, {30, "wait", "read a"}, {31, "unrenewed a", "lost a"}}},
 		{"faster reads", Policy{LiveReads: true, ReadsPerSecond: 0.1}, limitedReads, []step{{0, "suspect a", "read a"}, {1, "suspect b", ""}}, []step{{10, "wait", ""}, {10.1, "wait", "read b"}}},
-		{"no breaker any more", breakerWithoutReads, Policy{}, []step{{0, "suspect a b c d", "open 0"}}, []step{{1, "wait", ""}, {2, "wait", "lost a b c d"}}},
+		{"no breaker any more", breakerWithoutReads, Policy{}, []step{{0, "suspect a b c d", "open 0"}}, []step{{1, "wait", "lost a b c d"}, {2, "wait", ""}}},
 		{"lost ones stay lost", withoutReads, withReads, []step{{0, "suspect a", "lost a"}}, []step{{1, "wait", ""}, {60, "wait", ""}}},
 	} {
 		c := New(tc.before)
