@@ -20,7 +20,7 @@ KERNEL  := ./internal/cgroup ./cgroupnotify ./internal/kill ./test/harness/sandb
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
+RACE    := ./agent ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
 # Tests of memory with hundreds of MB of pods: the race detector would multiply their time.
 BULK    := ^TestPods_(LargePodsCostNoMemory|ShortensWideActivePods|BoundsManyWideActivePods|ManySmallPartsCostNoMemory)$$
 # Packages that speak to the real components, under the race detector.

@@ -441,3 +441,6 @@ func newPolicy(t *testing.T, s eviction.Settings) *eviction.Policy {
 	}
 	return policy
 }
+
+// rulesOf returns the rules of a policy without limits.
+func rulesOf(p *eviction.Policy) *Rules { return &Rules{Policy: p, MaxFillRate: 4 << 30} }

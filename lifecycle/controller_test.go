@@ -195,3 +195,23 @@ func TestController_RelistsAfterLostWatch(t *testing.T) {
 		})
 	}
 }
+
+// Another policy applies at once, to what has begun under the one before, while the controller leads.
+func TestController_Reconfigure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newEnv(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(30 * time.Second)
+		shorter := r.policy
+		shorter.Health.Grace = 20 * time.Second
+		r.controller.Reconfigure(shorter)
+		r.until(32 * time.Second)
+		if got := r.lines("mark-unknown"); !strings.HasPrefix(got, "30s mark-unknown a ") || strings.Count(got, "\n") != 1 {
+			t.Errorf("got decisions:\n%s", got)
+		}
+	})
+}

@@ -44,6 +44,7 @@ var mayImport = map[string]struct {
 	// Formats at the edge.
 	"internal/strictyaml":       {nil, "strict decoding of YAML is independent of its content"},
 	"internal/options":          {[]string{"internal/strictyaml"}, "options are read from flags and files; each program defines its own"},
+	"internal/reload":           {[]string{"internal/options"}, "it decides when a changed file is in force; the program applies it"},
 	"internal/doctor":           {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "findings follow from facts; facts are collected elsewhere"},
 	"internal/evictionlog":      {[]string{"eviction/signals", "internal/decisionlog", "ranking"}, "the form and the bounds of the record of evictions are independent of the place where it is stored"},
 	"internal/why":              {[]string{"eviction/signals", "internal/decisionlog", "internal/evictionlog", "ranking"}, "an explanation follows from the record of an eviction; clients on any system use it"},
@@ -96,9 +97,9 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/evictionlog", "internal/evictionlog/store", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/evictionlog", "internal/evictionlog/store", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/reload", "stats"},
 		"it composes the agent, without linking the controller"},
-	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
+	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
 	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "internal/why/lookup", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},

@@ -37,7 +37,7 @@ func (a *app) openDecisions() *storedDecisions {
 	if c.DecisionLogDir == "" {
 		return nil
 	}
-	header := a.recordingHeader(time.Now())
+	header := a.recordingHeader(c, time.Now())
 	header.Config = nil // each line has its threshold
 	s := &storedDecisions{ring: ring.Start(ring.Options{Dir: c.DecisionLogDir, Size: int64(c.DecisionLogSize), Queue: decisionQueue, Header: header, Failed: a.logDecisions})}
 	a.closers = append(a.closers, func() { // the loop has ended

@@ -34,7 +34,7 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Cgroup below which the kubelet creates the cgroups of pods (cgroupRoot of the kubelet), such as /kubelet. Empty: detected from the configuration and command line of the kubelet."},
 	{Field: "volumeStatsAggPeriod", Flag: "volume-stats-agg-period", Default: "1m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),
 		Help: "Interval between measurements of the disk usage of pods for local-storage limits. Negative: never."},
-	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
+	{Field: "localStorageLimits", Live: true, Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
 		Help: "Eviction of pods above their local-storage limits: auto (only where no kubelet does it), on, or off."},
 	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct"),
 		Help: "Method to request a soft eviction. status: a condition of the pod that plimsoll controller acts on. direct: the agent posts the Eviction, which needs a right on all pods."},

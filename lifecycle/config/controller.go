@@ -119,6 +119,15 @@ func Load(path string, flags *options.Flags) (*Controller, error) {
 	return table.Load(path, flags)
 }
 
+// Source makes the configurations of the controller, also from a changed file.
+type Source = options.Source[Controller]
+
+// NewSource returns the source of the file at path, none if path is empty, and of the flags.
+func NewSource(path string, flags *options.Flags) *Source { return table.Source(path, flags) }
+
+// Live returns the fields that a running controller applies after a change of the file.
+func Live() []string { return table.Live() }
+
 // ParseFile returns the configuration made of the defaults and the text of a file.
 // Returns [strictyaml.Faults] with every fault if the configuration is not valid.
 func ParseFile(data []byte) (*Controller, error) { return table.Parse(data) }

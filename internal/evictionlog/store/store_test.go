@@ -369,7 +369,7 @@ func TestStore_UnwrittenRecordsDoNotExpire(t *testing.T) {
 		e.evict("b")
 		e.expect("", "a, b")
 		e.stop()
-		e.start(nil, e.unwritten)
+		e.start(nil, e.waiting())
 		e.expect("", "a, b")
 		e.Fail("get configmaps", nil)
 	})

@@ -40,6 +40,9 @@ type Entry struct {
 	State any
 	// Near: the check is near a threshold. Usage of pods is due every second.
 	Near bool
+	// Config, if not nil, is the configuration from this check on, as in the header. A segment begins
+	// with it.
+	Config json.RawMessage
 	// Decision, if not nil, is a line of the decision log at the time At. There is no check then.
 	Decision any
 	At       time.Time
@@ -224,6 +227,9 @@ func (r *Ring) run(open func() (storage, error)) {
 func (r *Ring) discard(until time.Time) (stopped bool) {
 	for {
 		for r.head.Load() < r.tail.Load() {
+			if e := r.slot(r.head.Load()); e.Config != nil {
+				r.options.Header.Config = e.Config
+			}
 			r.drop()
 			r.release()
 		}
@@ -248,6 +254,9 @@ func (r *Ring) drop() {
 func (r *Ring) drain() {
 	for r.head.Load() < r.tail.Load() {
 		e := r.slot(r.head.Load())
+		if e.Config != nil {
+			r.writer.reconfigure(e.Config)
+		}
 		if err := r.store(e); err != nil {
 			r.drop()
 			r.report(err)
@@ -262,7 +271,7 @@ func (r *Ring) drain() {
 func (r *Ring) release() {
 	e := r.slot(r.head.Load())
 	r.parts.Add(-e.parts())
-	e.Check.Act, e.State, e.Decision = nil, nil, nil // the rest is overwritten
+	e.Check.Act, e.State, e.Decision, e.Config = nil, nil, nil, nil // the rest is overwritten
 	r.head.Add(1)
 }
 

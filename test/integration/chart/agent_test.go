@@ -229,6 +229,39 @@ func TestLogs_WritableOnlyForGarbageCollection(t *testing.T) {
 	}
 }
 
+// TestConfig_ReplacesPodsOnlyIfNeeded checks that a change of a field which a running program applies leaves
+// the pods alone, and that any other change replaces them.
+func TestConfig_ReplacesPodsOnlyIfNeeded(t *testing.T) {
+	helm := needTool(t, "helm")
+	digests := func(values ...string) [2]string {
+		all := helm.made(t, values...)
+		return [2]string{find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Annotations["plimsoll.dev/config"],
+			find[*appsv1.Deployment](t, all, "Deployment/plimsoll-controller").Spec.Template.Annotations["plimsoll.dev/config"]}
+	}
+	before := digests()
+	for _, tc := range []struct {
+		values   string
+		replaced [2]bool // agents, controller
+	}{
+		{`agent.config={"evictionHard":{"memory.available":"1Gi"},"evictionsPerHour":7,"verbosity":2}`, [2]bool{}},
+		{`agent.config.monitoringPeriod="20s"`, [2]bool{true, false}},
+		{`agent.config.protectedNamespaces=["a"]`, [2]bool{true, false}},
+		{`controller.config={"maxUnhealthy":"20%","nodeMonitorGracePeriod":"60s"}`, [2]bool{}},
+		{`controller.config.conflictWindow="1m"`, [2]bool{false, true}},
+	} {
+		after := digests(tc.values)
+		if got := [2]bool{after[0] != before[0], after[1] != before[1]}; got != tc.replaced || len(after[0]) != 64 {
+			t.Errorf("%s: replaces agents and controller %v, want %v", tc.values, got, tc.replaced)
+		}
+	}
+	templates := text(t, filepath.Join(chart, "templates", "_config.tpl"))
+	for name, live := range map[string][]string{"plimsoll.agent.live": agentconfig.Live(), "plimsoll.controller.live": controllerconfig.Live()} {
+		if want := "{{- define \"" + name + "\" -}}\n" + strings.Join(live, " ") + "\n{{- end }}"; !strings.Contains(templates, want) {
+			t.Errorf("templates/_config.tpl has another list %s than the program: it must be %q", name, want)
+		}
+	}
+}
+
 // TestDefaults_AreDisarmed checks that an installation without settings kills no pod.
 func TestDefaults_AreDisarmed(t *testing.T) {
 	all := needTool(t, "helm").made(t)

@@ -55,6 +55,25 @@ values say, which wins.
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.controller.config)) -}}
 {{- end }}
 
+{{/*
+The fields that a running program applies after a change of its file, in the order of
+docs/reference/configuration.md. A change of any other field replaces the pods.
+*/}}
+{{- define "plimsoll.agent.live" -}}
+evictionHard evictionSoft evictionSoftGracePeriod evictionMinimumReclaim mergeDefaultEvictionSettings evictionMaxPodGracePeriod evictionPressureTransitionPeriod enforceNodeAllocatable localStorageCapacityIsolation evictionChoice earlyEviction earlyEvictionHorizon maxFillRate verbosity evictionsPerHour maxIneffectiveEvictions ineffectiveEvictionBackoff ownerBackoff localStorageLimits
+{{- end }}
+
+{{- define "plimsoll.controller.live" -}}
+nodeMonitorPeriod nodeMonitorGracePeriod nodeStartupGracePeriod podEvictionTimeout nodeEvictionRate secondaryNodeEvictionRate largeClusterSizeThreshold unhealthyZoneThreshold fullyDisruptedRate maxUnhealthy maxUnhealthyCooldown pauseDisruptedZones liveLeaseReads liveLeaseReadsPerSecond outageGrace massFailureMinNodes massFailureFraction massFailureWindow massFailureMaxDuration untaintRate agentAliveGrace agentGrace maxAutonomyDuration evictedPodTTL nodeRenewInterval verbosity
+{{- end }}
+
+{{/* The digest of the fields of a configuration that are read at start only. */}}
+{{- define "plimsoll.config.digest" -}}
+{{- $fixed := fromYaml .config -}}
+{{- range splitList " " .live }}{{ $_ := unset $fixed . }}{{ end -}}
+{{- toYaml $fixed | sha256sum -}}
+{{- end }}
+
 {{- define "plimsoll.port" -}}{{ regexFind "[0-9]+$" . }}{{- end }}
 
 {{/*
