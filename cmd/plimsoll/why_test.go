@@ -97,7 +97,7 @@ func TestWhy_ReadsRecords(t *testing.T) {
 		{"pod shop/none", exitFailed, []string{"no eviction of pod shop/none is recorded in the namespace plimsoll-evictions of the context tuesday (http://127.0.0.1:", "records of 3 nodes",
 			"dropped after 30 days", "with its Node where no controller runs", "plimsoll why --last 20", "kubectl -n shop describe pod none"}, ""},
 		{"pod shop/web --node=n3", exitFailed, []string{"no eviction of pod shop/web", ", for node n3"}, ""},
-		{"pod secret/web", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, which needs the right to get pods", "orbidden"}, ""},
+		{"pod secret/web", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, which needs the right to get pods"}, ""},
 		{"pod secret/web --node=n1", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, "}, ""},
 		{"pod shop/none --timeout=1ns", exitFailed, []string{"not all records were read within 1ns: name the node of the pod with --node, or give a longer --timeout"}, "no eviction"},
 		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "plimsoll doctor --cluster"}, ""},

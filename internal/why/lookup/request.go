@@ -87,7 +87,7 @@ func (r *Request) write(all found) error {
 		return err
 	}
 	var err error
-	if all.onlyEarlier() {
+	if all.onlyEarlier {
 		fmt.Fprintf(r.Out, "Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
 	}
 	if r.Pod == "" {

@@ -26,6 +26,8 @@ type found struct {
 	node       string            // the records of this node alone were read; empty: those of all nodes
 	pod        *corev1.Pod       // nil: the API server has no such pod, or it was not read
 	podErr     error             // of reading it
+	// onlyEarlier: the pod has no eviction, and earlier pods of its name have.
+	onlyEarlier bool
 }
 
 // search reads the records of the requested node, or of all nodes. For a pod that the API server has, it reads those
@@ -47,11 +49,7 @@ func (r *Request) search(ctx context.Context, c *client.Clients) (found, error) 
 		}
 	}
 	err := store.Each(ctx, c.Writing, r.Namespace, func(n store.Node) { all.add(r, n) })
-	if all.pod != nil { // it was on no other node: a stolen token of another one wrote that
-		all.evictions = slices.DeleteFunc(all.evictions, func(e why.Explanation) bool {
-			return e.Eviction.UID == string(all.pod.UID) && e.Node != all.pod.Spec.NodeName
-		})
-	}
+	all.onlyEarlier = all.pod != nil && len(all.evictions) > 0 && !all.has(string(all.pod.UID))
 	return all, err
 }
 
@@ -79,21 +77,22 @@ func (r *Request) readPod(ctx context.Context, c *client.Clients) (*corev1.Pod, 
 	return pod, nil
 }
 
-// onlyEarlier reports whether the pod that exists has no eviction, and earlier pods of its name have.
-func (f *found) onlyEarlier() bool {
-	return f.pod != nil && len(f.evictions) > 0 && !f.has(string(f.pod.UID))
-}
-
 // add adds the requested records of a node.
 func (f *found) add(r *Request, n store.Node) {
 	f.nodes++
 	f.unreadable += n.Unreadable
 	for i := range n.Records {
-		if e := &n.Records[i]; r.Pod == "" || e.Pod == r.Pod {
+		if e := &n.Records[i]; (r.Pod == "" || e.Pod == r.Pod) && !f.isFalse(e.UID, n.Name) {
 			f.evictions = append(f.evictions, why.Explanation{Node: n.Name, Eviction: e})
 		}
 	}
 	f.bound(r.Last)
+}
+
+// isFalse reports whether a record of another node has the UID of the pod, which was on no node but its own: a thief of
+// the token of that other node wrote it.
+func (f *found) isFalse(uid, node string) bool {
+	return f.pod != nil && uid == string(f.pod.UID) && node != f.pod.Spec.NodeName
 }
 
 // has reports whether a pod has a record.
