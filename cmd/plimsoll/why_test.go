@@ -160,8 +160,8 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 
 // A pod stays on its node: a record of another node that has its UID is false.
 func TestWhy_RecordOfAnotherNodeIsFalse(t *testing.T) {
-	nodes := map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""}
-	pod := podOn("web", "shop/web", "n2")
+	nodes := map[string]string{"n1": strings.ReplaceAll(recordOf("shop/web", 1), `"uid":"shop/web"`, `"uid":"web-uid"`), "n2": "", "n3": ""}
+	pod := podOn("web", "web-uid", "n2")
 	pod.Spec.Containers = []corev1.Container{{Name: "c"}}
 	kubeconfig, _ := recordServer(t, nodes, map[string]any{"/api/v1/namespaces/shop/pods/web": pod})
 	status, out, errs := plimsoll("", "why", "pod", "shop/web", "--kubeconfig="+kubeconfig)
