@@ -1,7 +1,6 @@
 package ring
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
