@@ -251,8 +251,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		ended := time.Now()
 		cancel()
 		group.Wait()
-		s := watch.Status()
-		if s.Applied != valid || s.Refusals < refused*9/10 || s.Refusals > refused || applied < valid*9/10 {
+		if s := watch.Status(); s.Applied != valid || s.Refusals < refused*9/10 || s.Refusals > refused || applied < valid*9/10 {
 			t.Errorf("%d valid and %d spoiled changes: %+v, applied %d", valid, refused, s, applied)
 		}
 		l.checkTimers(t, started, ended)
