@@ -198,7 +198,7 @@ func TestConventions_RefuseInvalidValues(t *testing.T) {
 		{`agent.extraArgs="-v=2"`, []string{"/agent/extraArgs"}},
 		{`agent.extraArgs=["-v=2","--soft-eviction=direct"]`, []string{"--soft-eviction=direct", "set agent.config.softEviction instead"}},
 		{`agent.extraArgs=["--pressure-taint"]`, []string{"set agent.config.pressureTaint instead"}},
-		{`agent.extraArgs=["--config","/x"]`, []string{"set agent.config instead"}},
+		{`agent.extraArgs=["--config=/x"]`, []string{"set agent.config instead"}},
 		{`controller.extraArgs=["--mode=replace"]`, []string{"set controller.config.mode instead"}},
 		{`podSecurityContext.runAsUser=0`, []string{"/podSecurityContext/runAsUser"}},
 		{`podSecurityContext.runAsUser="nobody"`, []string{"/podSecurityContext/runAsUser"}},
