@@ -71,28 +71,7 @@ func TestCluster_ReadsHealthChecks(t *testing.T) {
 		"too many":        {openShift, map[string]string{shiftPath: list("", `{"unhealthyConditions":[`+many+`]}`)}, nil, "more than 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				path := r.URL.Path
-				if next := r.URL.Query().Get("continue"); next != "" {
-					path += "?" + next
-				}
-				answer, there := c.answers[path]
-				switch {
-				case path == "/apis":
-					fmt.Fprintf(w, groupsOf, c.groups)
-				case !there:
-					http.NotFound(w, r)
-				case answer == "":
-					http.Error(w, "no", http.StatusForbidden)
-				default:
-					if strings.HasSuffix(r.URL.Path, "healthchecks") && r.URL.Query().Get("limit") != "20" {
-						t.Errorf("%s is not bounded", r.URL)
-					}
-					fmt.Fprint(w, answer)
-				}
-			}))
-			defer server.Close()
-			got := probe.Cluster(t.Context(), probe.ClusterOptions{Client: clientOf(t, server.URL), Namespace: "n"}).Repairs
+			got := probe.Cluster(t.Context(), probe.ClusterOptions{Client: clientOf(t, apiServer(t, c.groups, c.answers)), Namespace: "n"}).Repairs
 			if got.Known != (c.unknown == "") || !strings.Contains(got.Cause, c.unknown) {
 				t.Errorf("known %v, %q, want %q", got.Known, got.Cause, c.unknown)
 			}
@@ -107,4 +86,31 @@ func TestCluster_ReadsHealthChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// apiServer returns the address of a server with these groups and answers.
+func apiServer(t *testing.T, groups string, answers map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		if next := r.URL.Query().Get("continue"); next != "" {
+			path += "?" + next
+		}
+		answer, there := answers[path]
+		switch {
+		case path == "/apis":
+			fmt.Fprintf(w, groupsOf, groups)
+		case !there:
+			http.NotFound(w, r)
+		case answer == "":
+			http.Error(w, "no", http.StatusForbidden)
+		default:
+			if r.URL.Query().Get("limit") != "20" {
+				t.Errorf("%s is not bounded", r.URL)
+			}
+			fmt.Fprint(w, answer)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
