@@ -32,7 +32,7 @@ makes, and one that is there already, such as that of records which survived ano
 {{/* "true" for an object that the values exclude. */}}
 {{- define "plimsoll.omitted" -}}
 {{- if eq .kind "Namespace" }}
-{{- include "plimsoll.namespace.given" . }}
+{{- if .namespacesMade }}true{{ else }}{{ include "plimsoll.namespace.given" . }}{{ end }}
 {{- else if eq .kind "ServiceAccount" }}
 {{- if not .account.create }}true{{ end }}
 {{- else if regexMatch "Role" .kind }}
@@ -42,7 +42,7 @@ makes, and one that is there already, such as that of records which survived ano
 
 {{/*
 The objects of a file, comments and all, with our labels and annotations. "component" has the account
-of the file.
+of the file. "namespacesMade" omits its namespaces: another file has them.
 */}}
 {{- define "plimsoll.objects" -}}
 {{- $labels := include "plimsoll.labels" (dict "root" .root) | indent 4 -}}
@@ -51,7 +51,7 @@ of the file.
 {{- range $object := splitList "\n---\n" (include "plimsoll.renamed" .) }}
 {{- $name := regexFind "(?m)^  name: .*$" $object | trimPrefix "  name: " }}
 {{- $kind := regexFind "(?m)^kind: .*$" $object | trimPrefix "kind: " }}
-{{- if not (include "plimsoll.omitted" (dict "root" $.root "kind" $kind "name" $name "account" $account)) }}
+{{- if not (include "plimsoll.omitted" (dict "root" $.root "kind" $kind "name" $name "account" $account "namespacesMade" $.namespacesMade)) }}
 {{- $annotations := mergeOverwrite dict (default dict $.root.Values.commonAnnotations) (ternary (default dict $account.annotations) dict (eq $kind "ServiceAccount")) }}
 {{- if $annotations }}
 {{- $lines := printf "  annotations:\n%s" (toYaml $annotations | indent 4) }}
