@@ -66,6 +66,7 @@ var effects = map[string][]string{
 	"agent.host.runtimeRoot":                            {`"/x"`},
 	"agent.host.state":                                  {`"/x"`},
 	"agent.host.recording":                              {`"/x"`},
+	"agent.host.decisions":                              {`"/x"`},
 	"agent.extraVolumes":                                {`[{"name":"x","emptyDir":{}}]`},
 	"agent.extraVolumeMounts":                           {`[{"name":"x","mountPath":"/x"}]`},
 	"agent.resources":                                   {`{"limits":{"memory":"1Gi"}}`},
@@ -175,6 +176,7 @@ func TestConventions_RefuseInvalidValues(t *testing.T) {
 	}{
 		{`agent.serviceAccount.create=false`, []string{"agent.serviceAccount.name", "default"}},
 		{`controller.serviceAccount={"create":false}`, []string{"controller.serviceAccount.name"}},
+		{`agent.serviceAccount={"create":false,"name":"default"}`, []string{"every other pod", "agent.serviceAccount.name"}},
 		{`controller.serviceAccount.name="plimsoll-agent"`, []string{"the account of the agent", "controller.serviceAccount.name", "Set another name"}},
 		{`agent.serviceAccount.name="plimsoll-cleanup"`, []string{"the Job of cleanup.onUninstall"}},
 		{`controller.serviceAccount.name="plimsoll-test"`, []string{"the Job of helm test"}},
@@ -208,6 +210,10 @@ func TestConventions_RefuseInvalidValues(t *testing.T) {
 		if _, err := helm.template(t, c.value); refused(err, c.words...) != nil {
 			t.Errorf("%s: %v", c.value, refused(err, c.words...))
 		}
+	}
+	_, err := helm.template(t, `agent.enabled=false`, `controller.serviceAccount.name="plimsoll-agent"`)
+	if fault := refused(err, "the account of the agent"); fault != nil {
+		t.Errorf("the account of agents under systemd for the controller: %v", fault)
 	}
 }
 
