@@ -112,7 +112,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
 	$(GO) -C test/harness/components test .
 	$(GO) -C test/bench/plot test .
-	$(GO) -C deploy/image test .
+	$(GO) -C deploy test ./...
 
 test-race: ## the packages with goroutines, under the race detector
 	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
@@ -185,8 +185,8 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	$(GO) -C test/bench/plot vet .
 	cd test/bench/plot && $$($(GO) -C ../../../tools tool -n staticcheck) .
-	$(GO) -C deploy/image vet .
-	cd deploy/image && $$($(GO) -C ../../tools tool -n staticcheck) .
+	$(GO) -C deploy vet ./...
+	cd deploy && $$($(GO) -C ../tools tool -n staticcheck) ./...
 
 bench: ## Go benchmarks, allocations counted
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./eviction/signals ./eviction ./ranking ./agent ./internal/cgroup ./stats ./internal/kill ./internal/metrics ./internal/kube/client ./test/harness/trial
