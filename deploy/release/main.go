@@ -85,7 +85,7 @@ func buildCommand(ctx context.Context, flags *flag.FlagSet, args []string, out i
 	flags.StringVar(&o.revision, "revision", "", "the `COMMIT` of the tree")
 	flags.StringVar(&o.image, "image", "registry.plimsoll.dev/plimsoll", "the `NAME` of the image without a tag")
 	flags.StringVar(&o.chart, "chart", "registry.plimsoll.dev/charts/plimsoll", "the `NAME` of the chart in a registry")
-	flags.StringVar(&o.builder, "builder", byHand, "the `URI` of what runs this command, for the provenance")
+	flags.StringVar(&o.builder, "builder", "", "the `URI` of the workflow that runs this command, for the provenance; empty: a person")
 	flags.StringVar(&o.ldflags, "ldflags", "", "`FLAGS` of the linker, which set version and commit")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -71,7 +71,7 @@ func (o *order) writeProvenance(all []*binary, images []pushed) error {
 	for _, i := range images {
 		s.Subject = append(s.Subject, resource{Name: i.name, Digest: map[string]string{"sha256": strings.TrimPrefix(i.digest, "sha256:")}})
 	}
-	s.Predicate.RunDetails.Builder.ID = o.builder
+	s.Predicate.RunDetails.Builder.ID = cmp.Or(o.builder, byHand)
 	s.Predicate.BuildDefinition = definition{
 		BuildType:          buildType,
 		ExternalParameters: map[string]string{"source": "git+" + source, "version": o.version, "image": o.image, "chart": o.chart},
