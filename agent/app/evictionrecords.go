@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
 	"plimsoll.dev/plimsoll/internal/evictionlog/store"
@@ -22,8 +23,12 @@ func (a *app) openEvictionRecords(ctx context.Context) {
 	if a.state != nil {
 		earlier = loadSection[string](a.state, evictionsSection, "records of evictions that were not written yet are lost", a.log)
 	}
-	a.reporter.evictions = store.New(store.Parts{Client: a.api.Client(), Namespace: a.config.EvictionRecordNamespace, NodeName: a.api.NodeName(),
-		Node: a.apiNode.Object, Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords)})
+	parts := store.Parts{Client: a.api.Client(), Namespace: a.config.EvictionRecordNamespace, NodeName: a.api.NodeName(),
+		Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords)}
+	if a.config.EvictionRecordOwner == config.OwnedByNode {
+		parts.Node = a.apiNode.Object
+	}
+	a.reporter.evictions = store.New(parts)
 	a.runEvictionRecords(ctx, earlier)
 }
 

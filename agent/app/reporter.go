@@ -37,7 +37,8 @@ type reporter struct {
 	oomKills   *oomReports
 	evictions  *store.Store // nil without a namespace for records
 
-	recorder *flightRecorder // nil: nothing is recorded
+	recorder  *flightRecorder // nil: nothing is recorded
+	decisions *storedDecisions
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -80,6 +81,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	}
 	r.recordHelpless(o)
 	r.record(o)
+	r.decisions.addWaiting()
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
@@ -187,6 +189,7 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 func (r *reporter) Report(d *agent.Decision) {
 	line := d.Line()
 	r.lines.JSON(line)
+	r.decisions.add(line, d.Time)
 	if r.recorder != nil {
 		r.recorder.Decision(line)
 	}
@@ -247,10 +250,12 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // openReporter opens everything that reports: events, conditions and leases, pod statuses,
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
-	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
+	a.decisions = a.openDecisions()
+	a.reporter = &reporter{version: a.Version, lines: a.lines, decisions: a.decisions, state: a.state, metrics: a.metrics, arming: a.arming,
 		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
 		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
 		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
+	a.reporter.oomKills.decisions = a.decisions
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

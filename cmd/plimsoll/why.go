@@ -22,6 +22,11 @@ evicted and not the next one, what the kubelet would have done, and which reques
 usage or priority would have saved it. For a node, and with --last, it prints one line
 for each eviction.
 
+The records of the pod's node are read first, if the pod still exists. If they have no
+eviction of it, or the pod is gone, those of all nodes are read. If none has an eviction
+of it and the pod exists, the exit status is 1, and it prints where the pod stands for
+each signal, as far as the cluster knows it without the node's agent.
+
 Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be read;
 2 invalid flags or arguments.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,11 +38,13 @@ Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be r
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.Node, "node", "", "node of the pod; empty: all nodes are searched")
+	f.StringVar(&r.Node, "node", "", "node of the pod; empty: the present node of the pod, else all nodes are searched")
+	f.BoolVar(&r.AllNodes, "all-nodes", false, "search all nodes, for evictions of earlier pods of the same name too")
 	f.IntVar(&r.Last, "last", 0, "print the last N evictions only; 0: all of the pod or node")
 	f.StringVarP(&r.Output, "output", "o", "text", "output format: text, json or yaml")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
 	f.StringVar(&r.Namespace, "namespace", config.NewAgent().EvictionRecordNamespace, "namespace of the records")
+	f.StringVar(&r.AgentNamespace, "heartbeat-namespace", config.NewAgent().HeartbeatNamespace, "namespace of the agents' leases, for a pod that was not evicted")
 	f.DurationVar(&r.Timeout, "timeout", time.Minute, "maximum time to read the records")
 	return cmd
 }
@@ -51,6 +58,9 @@ func selectEvictions(r *lookup.Request, args []string) error {
 	}
 	if r.Last < 0 {
 		return fmt.Errorf("--last: %d: must be at least 0", r.Last)
+	}
+	if r.AllNodes && r.Node != "" {
+		return fmt.Errorf("--all-nodes: must not be given with --node, which is %q", r.Node)
 	}
 	switch {
 	case len(args) == 0 && r.Last > 0:

@@ -15,8 +15,11 @@ import (
 const (
 	MaxRecords = 100
 	MaxBytes   = 32 << 10
-	// MaxAge is the age up to which a record stays when a later one is written.
+	// MaxAge is the age up to which a record stays when a later one is written, and up to which the record of a node
+	// that is gone stays.
 	MaxAge = 30 * 24 * time.Hour
+	// MaxAhead is the time by which the clocks of two machines may differ.
+	MaxAhead = 5 * time.Minute
 )
 
 // Log has the last evictions of a node, the oldest first. The zero value is empty.
@@ -124,11 +127,17 @@ func (l *Log) Add(other *Log) {
 	l.lines = slices.DeleteFunc(l.lines, func(o line) bool { return o.withdrawn && o.at.Before(last[o.uid]) })
 }
 
-// Trim drops the records that are too old, and then as many as exceed the bounds: each time the oldest one of
-// the namespace with the most bytes. It returns the number of records that were dropped for the bounds. Returns
-// an error if the lines that this version cannot read take more than half of the bytes: it drops none of them.
+// Expire drops the records that are older than MaxAge at a time. The time must not be that of the node's own clock:
+// one that is a month ahead would drop all of them.
+func (l *Log) Expire(at time.Time) {
+	l.lines = slices.DeleteFunc(l.lines, func(o line) bool { return o.known() && at.Sub(o.at) > MaxAge })
+}
+
+// Trim drops as many records as exceed the bounds: each time the oldest one of the namespace with the most bytes.
+// A record of the future, which a wrong clock wrote, counts as the oldest: it would displace every later one. It
+// returns the number of dropped records. Returns an error if the lines that this version cannot read take more than
+// half of the bytes: it drops none of them.
 func (l *Log) Trim(now time.Time) (dropped int, err error) {
-	l.lines = slices.DeleteFunc(l.lines, func(o line) bool { return o.known() && now.Sub(o.at) > MaxAge })
 	total, unreadable, count := 0, 0, 0
 	held := map[string]int{} // by namespace
 	for i := range l.lines {
@@ -144,7 +153,7 @@ func (l *Log) Trim(now time.Time) (dropped int, err error) {
 		return 0, fmt.Errorf("%d bytes are of no form that this version knows, at most %d are preserved", unreadable, MaxBytes/2)
 	}
 	for total > MaxBytes || count > MaxRecords {
-		i := l.oldestOfLargest(held)
+		i := l.oldestOfLargest(held, now.Add(MaxAhead))
 		o := &l.lines[i]
 		total, count, dropped = total-o.size(), count-1, dropped+1
 		held[o.namespace] -= o.size()
@@ -153,12 +162,23 @@ func (l *Log) Trim(now time.Time) (dropped int, err error) {
 	return dropped, nil
 }
 
-// oldestOfLargest returns the first line of the namespace with the most bytes. Of several such namespaces it is
-// the one with the oldest record.
-func (l *Log) oldestOfLargest(held map[string]int) int {
+// oldestOfLargest returns the first line of the namespace with the most bytes, but one behind a time before all
+// others. Of several such namespaces it is the one with the oldest record.
+func (l *Log) oldestOfLargest(held map[string]int, future time.Time) (oldest int) {
 	most := 0
 	for _, n := range held {
 		most = max(most, n)
 	}
-	return slices.IndexFunc(l.lines, func(o line) bool { return o.known() && held[o.namespace] == most })
+	oldest = -1
+	for i := range l.lines {
+		o := &l.lines[i]
+		switch {
+		case !o.known() || held[o.namespace] != most:
+		case o.at.After(future):
+			return i // the lines are in the order of their times
+		case oldest < 0:
+			oldest = i
+		}
+	}
+	return oldest
 }

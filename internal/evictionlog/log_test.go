@@ -17,7 +17,10 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	later = noon.Add(24 * time.Hour) // than every eviction
+)
 
 // eviction returns the record of an eviction, some minutes after noon.
 func eviction(pod string, minutes int) *decisionlog.Record {
@@ -124,12 +127,42 @@ func TestLog_TrimRefusesTooManyUnknownLines(t *testing.T) {
 	}
 }
 
-func TestLog_TrimDropsOldRecords(t *testing.T) {
-	l := &evictionlog.Log{}
+func TestLog_ExpireDropsOldRecords(t *testing.T) {
+	l := evictionlog.Parse("unreadable\n")
 	put(t, l, eviction("a/x", 0), eviction("a/y", 60))
-	dropped, err := l.Trim(noon.Add(evictionlog.MaxAge + time.Minute))
-	if got := summary(l); err != nil || dropped != 0 || !slices.Equal(got, []string{"a/y 60"}) {
-		t.Errorf("got %q, %d dropped for the bounds, %v", got, dropped, err)
+	l.Expire(noon.Add(evictionlog.MaxAge + time.Minute))
+	if got := summary(l); !slices.Equal(got, []string{"a/y 60", "1 unreadable"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A clock that is wrong by months drops no record for its age, and its records do not displace those of a right one.
+func TestLog_WrongClockDisplacesNothing(t *testing.T) {
+	const month = 30 * 24 * 60 // minutes
+	l := &evictionlog.Log{}
+	for i := range evictionlog.MaxRecords {
+		put(t, l, eviction(fmt.Sprintf("a/%d", i), i))
+	}
+	for about, now := range map[string]time.Time{"ahead": noon.Add(60 * 24 * time.Hour), "behind": time.Unix(0, 0)} {
+		if dropped, err := l.Trim(now); dropped != 0 || err != nil || l.Len() != evictionlog.MaxRecords {
+			t.Errorf("%s: %d dropped, %d left, %v", about, dropped, l.Len(), err)
+		}
+	}
+	for i := range 50 { // by a clock two months ahead: as many as these make room
+		put(t, l, eviction(fmt.Sprintf("a/ahead-%d", i), 2*month+i))
+		if dropped, _ := l.Trim(noon.Add(time.Duration(2*month+i) * time.Minute)); dropped != 1 {
+			t.Errorf("%d dropped", dropped)
+		}
+	}
+	for i := range 60 { // by a right one again
+		put(t, l, eviction(fmt.Sprintf("a/right-%d", i), 1000+i))
+		if _, err := l.Trim(noon.Add(time.Duration(1000+i) * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := summary(l)
+	if len(got) != evictionlog.MaxRecords || got[0] != "a/60 60" || got[len(got)-1] != "a/right-59 1059" {
+		t.Errorf("%d records, from %s to %s", len(got), got[0], got[len(got)-1])
 	}
 }
 
@@ -139,7 +172,7 @@ func TestLog_TrimSharesByNamespace(t *testing.T) {
 	put(t, l, eviction("quiet/x", 0), eviction("quiet/y", 1))
 	for i := range 1000 {
 		put(t, l, eviction(fmt.Sprintf("loud/%d", i), 2+i))
-		if _, err := l.Trim(noon); err != nil {
+		if _, err := l.Trim(later); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +197,7 @@ func TestLog_TrimIsBoundedAndFair(t *testing.T) {
 			put(t, l, e)
 		}
 		before := bytesOf(l)
-		dropped, err := l.Trim(noon)
+		dropped, err := l.Trim(later)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +214,7 @@ func TestLog_TrimIsBoundedAndFair(t *testing.T) {
 				t.Errorf("seed %d: %s lost %d of %d bytes, and another one holds %d", seed, namespace, n-after[namespace], n, largest)
 			}
 		}
-		if again, err := l.Trim(noon); again != 0 || err != nil {
+		if again, err := l.Trim(later); again != 0 || err != nil {
 			t.Errorf("seed %d: trimmed after %d by %d more, %v", seed, dropped, again, err)
 		}
 	}

@@ -27,7 +27,7 @@ func openController() *metrics.Controller {
 
 func controllerOf(cluster func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
-		Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 3 },
+		Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 3 }, Config: sampleConfig,
 		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "tidy"}, Results: []string{"ok", "declined", "failed"}, Decisions: []string{"taint", "evict"},
 		Cluster: cluster,
 	})
@@ -91,6 +91,8 @@ func TestController_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_controller_request_duration_seconds_bucket{class="tidy",le="0.001"} 1`,
 		`plimsoll_controller_events_dropped_total 1`,
 		`plimsoll_log_lines_dropped_total 3`,
+		`plimsoll_config_last_reload_successful 0`,
+		`plimsoll_config_info{sha256="0abc"} 1`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is not served", want)

@@ -40,6 +40,10 @@ const (
 	linesDropped
 	recordingDropped
 	recordingBytes
+	configOfAgent
+	configSinceOfAgent
+	configReloadsOfAgent
+	configInfoOfAgent
 	buildInfo
 )
 
@@ -133,9 +137,10 @@ var table = [...]definition{
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,
-		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series without a recording."},
+		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series with neither a recording nor stored decisions."},
 	recordingBytes: {"plimsoll_recording_bytes", gauge, nil, nil,
-		"Size of the recording on disk, reserved space included. No series without a recording."},
+		"Size of the recording and the stored decisions on disk, reserved space included. No series with neither of them."},
+	configOfAgent: configSuccessful, configSinceOfAgent: configSince, configReloadsOfAgent: configReloads, configInfoOfAgent: configInfo,
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},
 }

@@ -5,5 +5,5 @@
 //
 //   - Every number comes from the record. A change of a number that is recommended is tested by the ranking's own
 //     order: with it, another pod would have been evicted first.
-//   - An unknown fact is named as unknown.
+//   - An unknown fact is named as unknown. That holds most for a pod that was not evicted: see [Standing].
 package why

@@ -8,10 +8,12 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Explanation is the record of an eviction, and what follows from it.
+// Explanation is the record of an eviction, and what follows from it. For a pod without one, it has the pod's
+// standing alone.
 type Explanation struct {
 	Node     string              `json:"node"`
-	Eviction *decisionlog.Record `json:"eviction"`
+	Eviction *decisionlog.Record `json:"eviction,omitempty"`
+	Standing *Standing           `json:"standing,omitempty"`
 	// Next is the pod that would have been evicted in place of the evicted one; empty without one. WhyNotNext
 	// is the first criterion of the ranking by which the two differ.
 	Next       string   `json:"next,omitempty"`
@@ -77,19 +79,5 @@ func unitOf(o ranking.Order) signals.Unit {
 	return signals.UnitBytes
 }
 
-// amount formats an amount with its unit. Bytes are rounded down, to 1Mi from 10Mi on and to 1Ki from 10Ki on.
-func amount(n int64, unit signals.Unit) string {
-	switch unit {
-	case signals.UnitInodes:
-		return signals.Format(signals.Amount(n), unit) + " inodes"
-	case signals.UnitPIDs:
-		return signals.Format(signals.Amount(n), unit) + " processes"
-	}
-	for _, step := range [...]int64{1 << 20, 1 << 10} {
-		if n >= 10*step {
-			n -= n % step
-			break
-		}
-	}
-	return signals.Format(signals.Amount(n), unit)
-}
+// amount formats an amount with its unit.
+func amount(n int64, unit signals.Unit) string { return signals.Readable(signals.Amount(n), unit) }

@@ -14,6 +14,9 @@ import (
 
 // Text returns an explanation for people.
 func (x *Explanation) Text() string {
+	if x.Standing != nil {
+		return x.Standing.text(x.Node)
+	}
 	r := x.Eviction
 	var b strings.Builder
 	fmt.Fprintf(&b, headline(r)+"\n\n", r.Pod, x.Node)
@@ -232,15 +235,12 @@ var limitTexts = map[signals.Resource]string{
 	signals.EphemeralStorage: ". A limit of that amount bounds it: beyond, this pod is evicted, whatever the node has",
 }
 
-// maxAhead is how far a node's clock may be ahead of this one.
-const maxAhead = 5 * time.Minute
-
 // Newest sorts evictions, the latest first. Those of a time in the future, which a wrong clock or a stolen token
 // wrote, are the last ones.
 func Newest(all []Explanation, now time.Time) {
 	slices.SortStableFunc(all, func(a, b Explanation) int {
 		x, y := a.Eviction.Time, b.Eviction.Time
-		if ahead := x.Sub(now) > maxAhead; ahead != (y.Sub(now) > maxAhead) {
+		if ahead := x.Sub(now) > evictionlog.MaxAhead; ahead != (y.Sub(now) > evictionlog.MaxAhead) {
 			if ahead {
 				return 1
 			}

@@ -40,7 +40,8 @@ type Parts struct {
 	Client    api.Interface
 	Namespace string
 	NodeName  string
-	// Node returns the Node from an informer, or nil while the informer is not synced. It owns the ConfigMap.
+	// Node, if set, returns the Node from an informer, or nil while the informer is not synced. It owns the ConfigMap,
+	// which ends with it. Otherwise the ConfigMap has no owner: see [Expiry].
 	Node func() *corev1.Node
 	// Unwritten, if set, receives the text of the records that the API server does not have yet, and their
 	// number, after each change. It must not block.
@@ -140,7 +141,7 @@ func (s *Store) Run(ctx context.Context, earlier string) {
 	}
 }
 
-// inherit adds the records that an earlier run has not written.
+// inherit adds the records that an earlier run has not written. None is too old: they are of the same boot.
 func (s *Store) inherit(earlier string) {
 	l := evictionlog.Parse(earlier)
 	if _, err := l.Trim(time.Now()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,8 @@ type env struct {
 	t         *testing.T
 	store     *store.Store
 	log       *logcapture.Book
-	unwritten string
+	unwritten atomic.Value // string
+	owned     bool         // by the Node
 	stop      func()
 }
 
@@ -40,7 +42,7 @@ type env struct {
 func run(t *testing.T, earlier string, test func(*env)) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}}
-		e := &env{Fake: apitest.NewFake(t, owner), t: t, log: &logcapture.Book{}}
+		e := &env{Fake: apitest.NewFake(t, owner), t: t, log: &logcapture.Book{}, owned: true}
 		e.start(owner, earlier)
 		test(e)
 		e.stop()
@@ -49,9 +51,12 @@ func run(t *testing.T, earlier string, test func(*env)) {
 
 // start starts a store.
 func (e *env) start(owner *corev1.Node, earlier string) {
-	e.store = store.New(store.Parts{Client: apitest.From(e), Namespace: namespace, NodeName: node, Log: e.log.Logger(),
-		Node:      func() *corev1.Node { return owner },
-		Unwritten: func(text string, _ int) { e.unwritten = text }})
+	parts := store.Parts{Client: apitest.From(e), Namespace: namespace, NodeName: node, Log: e.log.Logger(),
+		Unwritten: func(text string, _ int) { e.unwritten.Store(text) }}
+	if e.owned {
+		parts.Node = func() *corev1.Node { return owner }
+	}
+	e.store = store.New(parts)
 	ctx, cancel := context.WithCancel(e.t.Context())
 	done := make(chan struct{})
 	go func() { e.store.Run(ctx, earlier); close(done) }()
@@ -98,7 +103,7 @@ func (e *env) expect(written, unwritten string) {
 	if got := pods(text); got != written {
 		e.t.Errorf("after %s: written %q, want %q", e.log, got, written)
 	}
-	if got := pods(e.unwritten); got != unwritten {
+	if got := pods(e.waiting()); got != unwritten {
 		e.t.Errorf("after %s: unwritten %q, want %q", e.log, got, unwritten)
 	}
 }
@@ -113,6 +118,12 @@ func pods(text string) string {
 		all = append(all, fmt.Sprintf("%d unreadable", unreadable))
 	}
 	return strings.Join(all, ", ")
+}
+
+// waiting returns the records that are not written yet.
+func (e *env) waiting() string {
+	text, _ := e.unwritten.Load().(string)
+	return text
 }
 
 func (e *env) writes() int { return e.Called("create configmaps") + e.Called("update configmaps") }
@@ -216,7 +227,7 @@ func TestStore_UnwrittenRecordsAreBounded(t *testing.T) {
 			e.evict(fmt.Sprint(i))
 			<-time.After(time.Millisecond)
 		}
-		if n := evictionlog.Parse(e.unwritten).Len(); n != evictionlog.MaxRecords || e.log.Count("Dropped records") != 10 {
+		if n := evictionlog.Parse(e.waiting()).Len(); n != evictionlog.MaxRecords || e.log.Count("Dropped records") != 10 {
 			t.Errorf("%d unwritten records: %s", n, e.log)
 		}
 	})
@@ -240,7 +251,7 @@ func TestStore_ContinuesAfterRestart(t *testing.T) {
 		e.expect("a, 1 unreadable", "b")
 
 		e.Fail("update configmaps", nil)
-		e.start(nil, e.unwritten+"a line of a later version, not written yet\n")
+		e.start(nil, e.waiting()+"a line of a later version, not written yet\n")
 		pass(time.Second)
 		e.evict("c")
 		pass(10 * time.Second)
@@ -329,6 +340,52 @@ func TestStore_WaitsForOwner(t *testing.T) {
 		e.expect("", "a")
 		if e.log.Count("its owner, is not known yet") != 1 {
 			t.Errorf("%s", e.log)
+		}
+	})
+}
+
+// The node's clock drops no record for its age, however far ahead it is: that of the API server does, as of the write
+// before. After two months without one, the first write drops nothing.
+func TestStore_AgeIsThatOfLastWrite(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.evict("a")
+		pass(time.Second)
+		pass(2 * evictionlog.MaxAge) // or a clock that was set
+		e.evict("b")
+		pass(time.Second)
+		e.expect("a, b", "")
+		e.evict("c")
+		pass(10 * time.Second)
+		e.expect("b, c", "")
+	})
+}
+
+// What could not be written is not dropped for its age.
+func TestStore_UnwrittenRecordsDoNotExpire(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.Fail("get configmaps", errors.New("connection refused"))
+		e.evict("a")
+		pass(2 * evictionlog.MaxAge)
+		e.evict("b")
+		e.expect("", "a, b")
+		e.stop()
+		e.start(nil, e.waiting())
+		e.expect("", "a, b")
+		e.Fail("get configmaps", nil)
+	})
+}
+
+// Without an owner the record outlives its Node, and none has to be known.
+func TestStore_RecordWithoutOwner(t *testing.T) {
+	run(t, "", func(e *env) {
+		e.stop()
+		e.owned = false
+		e.start(nil, "")
+		e.evict("a")
+		pass(time.Second)
+		e.expect("a", "")
+		if owners := e.object().OwnerReferences; len(owners) != 0 {
+			t.Errorf("owners %v", owners)
 		}
 	})
 }

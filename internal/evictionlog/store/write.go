@@ -39,14 +39,9 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	found, err := configMaps.Get(ctx, s.NodeName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		// The owner is set here alone: where OwnerReferencesPermissionEnforcement is active, a later change needs the
-		// right to delete the record.
-		node := s.Node()
-		if node == nil {
-			return false, fmt.Errorf("%s: the Node, its owner, is not known yet", s.attempt())
+		if found, err = s.empty(); err != nil {
+			return false, err
 		}
-		found = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}}
 		if err := s.merge(found, records); err != nil {
 			return false, err
 		}
@@ -62,15 +57,35 @@ func (s *Store) try(ctx context.Context, records *evictionlog.Log) (again bool, 
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err), s.explain(err)
 }
 
-// merge adds records to the ConfigMap, and drops those beyond the bounds. Returns an error if its content cannot
-// be preserved, or is too large to be read.
+// empty returns a new ConfigMap. The owner is set here alone: where OwnerReferencesPermissionEnforcement is active, a
+// later change needs the right to delete the record. Returns an error if the owner is not known.
+func (s *Store) empty() (*corev1.ConfigMap, error) {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.NodeName}}
+	if s.Node == nil {
+		return m, nil
+	}
+	node := s.Node()
+	if node == nil {
+		return nil, fmt.Errorf("%s: the Node, its owner, is not known yet", s.attempt())
+	}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	return m, nil
+}
+
+// merge adds records to the ConfigMap, and drops those beyond the bounds. Those that were too old at the last write
+// are dropped: of the present, only the node's clock is known. Returns an error if its content cannot be preserved, or
+// is too large to be read.
 func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
 	if n := len(m.Data[Key]); n > maxRead {
 		return fmt.Errorf("%s: it has %d bytes, and at most %d are read: delete it", s.attempt(), n, maxRead)
 	}
-	all := evictionlog.Parse(m.Data[Key])
+	all, now := evictionlog.Parse(m.Data[Key]), time.Now()
+	written := writtenAt(m)
+	if all.Expire(written); written.After(now) { // the node's clock is behind
+		now = written
+	}
 	all.Add(records)
-	if _, err := all.Trim(time.Now()); err != nil {
+	if _, err := all.Trim(now); err != nil {
 		return fmt.Errorf("%s: %w: delete it, or let a newer agent write it", s.attempt(), err)
 	}
 	if m.Data == nil {
@@ -78,6 +93,18 @@ func (s *Store) merge(m *corev1.ConfigMap, records *evictionlog.Log) error {
 	}
 	m.Data[Key] = all.String()
 	return nil
+}
+
+// writtenAt returns when a ConfigMap was written last, by the clock of the API server; zero if it is new, or the
+// server does not report that. The present is later.
+func writtenAt(m *corev1.ConfigMap) time.Time {
+	last := m.CreationTimestamp.Time
+	for i := range m.ManagedFields {
+		if t := m.ManagedFields[i].Time; t != nil && t.After(last) {
+			last = t.Time
+		}
+	}
+	return last
 }
 
 // explain adds the attempt, and the remedy.

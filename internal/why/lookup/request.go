@@ -10,37 +10,29 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog"
-	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
-// maxShown bounds the evictions of one answer.
-const maxShown = 10_000
-
 // Request selects evictions.
 type Request struct {
-	Pod        string // namespace/name; empty: all pods
-	Node       string // empty: all nodes
-	Last       int    // the latest ones only; 0: all
-	Namespace  string // of the records
-	Kubeconfig string
-	Version    string // of this program
-	Output     string // text, json or yaml
-	Timeout    time.Duration
-	Out        io.Writer
-}
-
-// found is the result of a search.
-type found struct {
-	evictions  []why.Explanation // the latest first
-	nodes      int               // with a record
-	unreadable int               // records of a form that this version does not know
+	Pod       string // namespace/name; empty: all pods
+	Node      string // empty: all nodes
+	AllNodes  bool   // of a pod that the API server has, too
+	Last      int    // the latest ones only; 0: all
+	Namespace string // of the records
+	// AgentNamespace is that of the agents' leases.
+	AgentNamespace string
+	Kubeconfig     string
+	Version        string // of this program
+	Output         string // text, json or yaml
+	Timeout        time.Duration
+	Out            io.Writer
 }
 
 // Run writes the explanations of the selected evictions to Out. Returns an error if there is none, or the records
-// cannot be read.
+// cannot be read. For a pod without one that still exists, it writes where the pod stands all the same.
 func (r *Request) Run(ctx context.Context) error {
 	clients, err := client.DialAsUser(r.Kubeconfig, "plimsoll-why/"+r.Version)
 	if err != nil {
@@ -55,45 +47,19 @@ func (r *Request) Run(ctx context.Context) error {
 	for i, e := range all.evictions {
 		all.evictions[i] = why.Explain(e.Node, e.Eviction)
 	}
+	var none error
 	if len(all.evictions) == 0 {
-		return r.none(all, clients)
+		none = r.none(all, clients)
+		s := r.standing(ctx, clients, all.pod)
+		if s == nil {
+			return none
+		}
+		all.evictions = []why.Explanation{*s}
 	}
 	if err := r.write(all); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
-	return nil
-}
-
-// search reads the records.
-func (r *Request) search(ctx context.Context, clients *client.Clients) (all found, err error) {
-	add := func(n store.Node) {
-		all.nodes++
-		all.unreadable += n.Unreadable
-		for i := range n.Records {
-			if e := &n.Records[i]; r.Pod == "" || e.Pod == r.Pod {
-				all.evictions = append(all.evictions, why.Explanation{Node: n.Name, Eviction: e})
-			}
-		}
-		all.bound(r.Last)
-	}
-	if r.Node == "" {
-		err = store.Each(ctx, clients.Writing, r.Namespace, add)
-		return all, err
-	}
-	n, is, err := store.Get(ctx, clients.Writing, r.Namespace, r.Node)
-	if is {
-		add(n)
-	}
-	return all, err
-}
-
-// bound sorts the evictions, and drops those beyond the latest ones. 0 is maxShown.
-func (f *found) bound(last int) {
-	if last == 0 || last > maxShown {
-		last = maxShown
-	}
-	why.Newest(f.evictions, time.Now())
-	f.evictions = f.evictions[:min(len(f.evictions), last)]
+	return none
 }
 
 // write writes the evictions in the requested form. Those of one pod are explained in full.
@@ -126,6 +92,9 @@ func (r *Request) write(all found) error {
 	}
 	if all.unreadable > 0 && err == nil {
 		_, err = fmt.Fprintf(r.Out, "\n%s\n", r.unreadableText(all))
+	}
+	if all.node != "" && r.Node == "" && err == nil {
+		_, err = fmt.Fprintf(r.Out, "\nRead: the records of node %s, where this pod is. Earlier pods of the same name may have been evicted elsewhere: --all-nodes.\n", all.node)
 	}
 	return err
 }

@@ -250,6 +250,9 @@ func agentPage(t *testing.T) string {
 		configured.Add(s)
 	}
 	m := metrics.New(metrics.Settings{Version: "v1", Revision: "abc", Configured: configured, LinesDropped: func() int64 { return 1 },
+		Config: func() metrics.Config {
+			return metrics.Config{Refused: true, Sum: "0abc", Since: time.Unix(1_700_000_000, 0)}
+		},
 		OOMLimits: []string{"container", "node"}, Recording: func() (dropped, bytes int64) { return 1, 64 << 20 },
 		Threshold: func(_ signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
 			return capacity / 10, true // of both kinds
@@ -277,6 +280,9 @@ func controllerPage(t *testing.T) string {
 	m := metrics.NewController(metrics.ControllerSettings{Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 1 },
 		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "evict", "repair", "tidy"},
 		Results: []string{"ok", "declined", "failed"}, Decisions: []string{"taint", "evict"},
+		Config: func() metrics.Config {
+			return metrics.Config{Refused: true, Sum: "0abc", Since: time.Unix(1_700_000_000, 0)}
+		},
 		Cluster: func() (metrics.Cluster, bool) {
 			return metrics.Cluster{Nodes: 3, Pods: 9, Leading: true, Zones: []metrics.Zone{{Name: "eu/a", State: "Normal", Rate: 0.1, Size: 3}}}, true
 		}})

@@ -74,6 +74,12 @@ var ruleCases = []ruleCase{
 	{"PlimsollRecordsPending", []string{`plimsoll_pending_eviction_records{@agent} 0 2x40`}, "31m", "@agent", nil,
 		"Evictions of worker-1 without their record in the API server: 2. `plimsoll why` does not know them.",
 		[]string{`plimsoll_pending_eviction_records{@agent} 0 2x20 0 2x20`}},
+	{"PlimsollConfigRefused", []string{`plimsoll_config_last_reload_successful{@agent} 1 0x20`}, "16m", "@agent", nil,
+		"The program at worker-1 has refused its configuration file for 15 minutes, and works by the one before.",
+		[]string{`plimsoll_config_last_reload_successful{@agent} 1 0x10 1 0x10`}},
+	{"PlimsollConfigRefused", []string{`plimsoll_config_last_reload_successful{@controller} 0x20`}, "15m", "@controller", nil,
+		"The program at control-1 has refused its configuration file for 15 minutes, and works by the one before.",
+		[]string{`plimsoll_config_last_reload_successful{@controller} 1x20`}},
 	{"PlimsollKillsSlow", []string{
 		`plimsoll_eviction_exit_duration_seconds_bucket{@agent, le="0.5"} 0x20`,
 		`plimsoll_eviction_exit_duration_seconds_bucket{@agent, le="1"} 0 0 1x20`,

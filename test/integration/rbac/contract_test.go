@@ -70,6 +70,7 @@ var contract = []right{
 	{controllerFile, "", "authorization.k8s.io", "subjectaccessreviews", "create"},
 	{controllerFile, "kube-node-lease", "coordination.k8s.io", "leases", "get, list, watch"},
 	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
+	{controllerFile, evictions, "", "configmaps", "list, delete"},
 }
 
 // ofAccount returns the contract's rights of one account.
@@ -106,6 +107,9 @@ var forController = []right{
 	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "coordination.k8s.io", "leases", "patch, delete, deletecollection"},
 	{"", "kube-node-lease", "coordination.k8s.io", "leases", "create, update, patch, delete, deletecollection"},
+	// It can not falsify records, nor arm agents.
+	{"", evictions, "", "configmaps", "create, update, patch, deletecollection"},
+	{"", namespace, "", "configmaps", "list, create, update, patch, delete"},
 }
 
 // forAgent lists forbidden rights that the controller requires.

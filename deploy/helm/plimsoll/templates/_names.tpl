@@ -73,7 +73,7 @@ makes, and one that is there already, such as that of records which survived ano
 {{- $labels := include "plimsoll.labels" .root | indent 4 -}}
 {{- range $object := splitList "\n---\n" (include "plimsoll.renamed" .) }}
 {{- $name := regexFind "(?m)^  name: .*$" $object | trimPrefix "  name: " }}
-{{- if not (and (regexMatch "(?m)^kind: Namespace$" $object) (include "plimsoll.namespace.given" (dict "root" $.root "name" $name))) }}
+{{- if not (and (regexMatch "(?m)^kind: Namespace$" $object) (or $.namespacesMade (include "plimsoll.namespace.given" (dict "root" $.root "name" $name)))) }}
 ---
 {{ regexReplaceAllLiteral "(?m)^metadata:$" $object (printf "metadata:\n  labels:\n%s" $labels) | trim }}
 {{- end }}
