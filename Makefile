@@ -42,13 +42,15 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # Version and commit are what the linker sets.
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)
 
-# What a release is signed with, a file or env://NAME, and what verifies it. CHART is the name of the chart in a
-# registry, TAG the tag of the commit once it has one, BUILDER the URI of a workflow that builds.
+# KEY is a PEM file with the key that signs a release, PUBLIC_KEY the one that verifies it. CHART is the name of the
+# chart in a registry, TAG the tag of the commit once it has one, BUILDER the URI of a workflow that builds. A tag can
+# have any character of the shell: recipes read TAG and BUILDER from the environment only.
 KEY        ?=
 PUBLIC_KEY ?= plimsoll.pub
 CHART      ?= registry.plimsoll.dev/charts/plimsoll
 TAG        ?=
 BUILDER    ?=
+export TAG BUILDER
 RELEASE     = $(GO) -C deploy/release run .
 
 FUZZTIME ?= 2m
@@ -72,7 +74,9 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false \
 	    -ldflags '$(LDFLAGS)' -o bin/image/binaries/$$arch ./cmd/plimsoll || exit 1; \
 	done
-	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) -C deploy/image run . -name $(IMAGE) -version $(VERSION) -revision '$(REVISION)' -licence ../../LICENSE -licence ../../NOTICE \
+	$(RELEASE) notice -out ../../bin/image/NOTICE
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) -C deploy/image run . -name $(IMAGE) -version $(VERSION) -revision '$(REVISION)' \
+	  -licence ../../LICENSE -licence ../../bin/image/NOTICE \
 	  -out ../../bin/image $(foreach arch,$(ARCHS),$(arch)=../../bin/image/binaries/$(arch))
 	@echo "push: skopeo copy --all oci-archive:bin/image/plimsoll.tar docker://$(IMAGE):$(VERSION)"
 	@echo "load: ctr --namespace k8s.io images import bin/image/plimsoll.tar    (on a node), or: kind load image-archive bin/image/plimsoll.tar"
@@ -80,49 +84,54 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 
 # A release is built from a commit, so that others can build it again. The programs, their systems and the
 # files of a release are in deploy/release.
-.PHONY: release release-build release-sign release-verify release-again release-compare publish notice
+.PHONY: release release-build release-check release-sign release-verify release-again release-compare publish
 
 release: ## set VERSION and its section of the changelog; once that is committed, build bin/release, signed with KEY
 	@$(RELEASE) set -version $(VERSION) -date $$(date -u +%Y-%m-%d)
 	@$(MAKE) --no-print-directory release-build VERSION=$(VERSION)
-	@$(if $(KEY),$(MAKE) --no-print-directory release-sign KEY=$(KEY))
+	@$(if $(KEY),$(MAKE) --no-print-directory release-sign,echo "bin/release is not signed: make release-sign KEY=FILE signs it")
 
 release-build: ## build bin/release: programs, image, chart, their parts, checksums and provenance
 	@changes=$$(git status --porcelain) && test -z "$$changes" || { echo "$$changes"; \
 	  echo "make release: there are changes that are not committed: review them, commit them, and run make release VERSION=$(VERSION) again"; exit 1; }
 	rm -rf bin/release
-	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RELEASE) build -version $(VERSION) -tag '$(TAG)' -revision '$(REVISION)' \
-	  -image $(IMAGE) -chart $(CHART) -builder '$(BUILDER)' -ldflags '$(LDFLAGS)' -out ../../bin/release
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RELEASE) build -version $(VERSION) -tag "$$TAG" -revision '$(REVISION)' \
+	  -image $(IMAGE) -chart $(CHART) -builder "$$BUILDER" -ldflags '$(LDFLAGS)' -out ../../bin/release
 
-# Relative names of keys are relative to here.
-release-sign: ## sign bin/release with the private key KEY (a PEM file, or env://NAME)
-	@$(RELEASE) sign -key '$(if $(filter env://%,$(KEY)),$(KEY),$(abspath $(KEY)))' ../../bin/release
+# A file that is not listed would be neither compared nor signed.
+release-check: ## compare bin/release with its checksums
+	@cd bin/release && sha256sum --check --strict --quiet checksums.txt
+	@cd bin/release && more=$$(ls -A | awk 'NR == FNR { listed[substr($$0, 67)]; next } !($$0 in listed) && !/^checksums\.txt(\.sig)?$$/' checksums.txt -) && \
+	  test -z "$$more" || { echo "make $@: not in bin/release/checksums.txt: $$more"; exit 1; }
 
-release-verify: ## verify bin/release with PUBLIC_KEY
-	@$(RELEASE) verify -key '$(abspath $(PUBLIC_KEY))' ../../bin/release
+# The programs that run with the key in their environment are the machine's own: no code of a module does.
+release-sign: release-check ## sign the checksums of bin/release with the PEM file KEY, or with the key in the variable RELEASE_KEY
+	@test -n '$(KEY)' || test -n "$$RELEASE_KEY" || { echo "make $@: there is no key: set KEY=FILE, or the variable RELEASE_KEY"; exit 1; }
+	@if test -n '$(KEY)'; then cat '$(KEY)'; else printf '%s\n' "$$RELEASE_KEY"; fi | \
+	  openssl dgst -sha256 -sign /dev/stdin -out bin/release/checksums.txt.sig bin/release/checksums.txt
+
+release-verify: release-check ## verify the signature of bin/release with PUBLIC_KEY, and its checksums
+	openssl dgst -sha256 -verify '$(PUBLIC_KEY)' -signature bin/release/checksums.txt.sig bin/release/checksums.txt
 
 release-again: ## build the release of this commit again, in a clone elsewhere, and compare it with bin/release
 	@set -e; clone=$$(mktemp -d); trap 'rm -rf "$$clone"' EXIT; \
 	  git clone --quiet --no-hardlinks . "$$clone"; \
-	  $(MAKE) --no-print-directory -C "$$clone" release-build VERSION=$(VERSION) TAG='$(TAG)' BUILDER='$(BUILDER)'; \
+	  $(MAKE) --no-print-directory -C "$$clone" release-build VERSION=$(VERSION); \
 	  $(MAKE) --no-print-directory release-compare AGAIN="$$clone/bin/release"
 
-release-compare: ## compare bin/release with AGAIN, a directory with the same release; signatures are left out
-	diff -r -x '*.sig' -x '*.sig.tar' -x provenance.intoto.json bin/release $(AGAIN)
+release-compare: ## compare bin/release with AGAIN, a directory with the same release; the signature is left out
+	diff -r -x checksums.txt.sig bin/release $(AGAIN)
 
-# The chart and the signatures are no images, which skopeo copies as they are. --preserve-digests: what was
-# signed is what is pushed. Credentials are those of skopeo login, or REGISTRY_USER with REGISTRY_PASSWORD.
-publish: release-verify ## push image, chart and signatures of bin/release, and draft a release on GitHub (skopeo, gh)
+# The chart is no image: skopeo copies it as it is. --preserve-digests: what was signed is what is pushed. Credentials are
+# those of skopeo login, or REGISTRY_USER with REGISTRY_PASSWORD.
+publish: $(if $(UNSIGNED),release-check,release-verify) ## push image and chart of bin/release, and draft a release on GitHub (skopeo, gh); UNSIGNED=yes without a signature
 	@test -z "$$REGISTRY_USER" || printf %s "$$REGISTRY_PASSWORD" | skopeo login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(IMAGE)))
 	cd bin/release && while read -r archive reference; do \
-	  name=$${reference%%@*}; digest=$${reference#*@}; \
-	  skopeo copy --all --preserve-digests "oci-archive:$$archive" "docker://$$name" && \
-	  skopeo copy --preserve-digests "oci-archive:$${archive%.tar}.sig.tar" "docker://$${name%:*}:sha256-$${digest#sha256:}.sig" || exit 1; \
+	  skopeo copy --all --preserve-digests "oci-archive:$$archive" "docker://$${reference%%@*}" || exit 1; \
 	done < images.txt
-	cd bin/release && gh release create v$(VERSION) --draft --verify-tag --title v$(VERSION) --notes-file notes.md *
-
-notice: ## write NOTICE: the licences of the modules that the programs link
-	$(RELEASE) notice
+	cd bin/release && { $(if $(UNSIGNED),echo '**This release is not signed.**'; echo;) cat notes.md; } | \
+	  gh release create v$(VERSION) --draft --verify-tag --title v$(VERSION) --notes-file - \
+	  checksums.txt $(if $(UNSIGNED),,checksums.txt.sig) $$(cut -c67- checksums.txt)
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/harness/components run . -o ../../../bin/components

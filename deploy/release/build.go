@@ -63,22 +63,23 @@ func (o *order) check() (string, error) {
 	return notes(string(changelog), o.version, o.tag != "")
 }
 
-// build makes the release. After an error the directory has a part of it, without checksums.
-func (o *order) build(ctx context.Context) error {
+// build makes the release, and returns what of it goes into a registry. After an error the directory has a part of it,
+// without checksums.
+func (o *order) build(ctx context.Context) ([]pushed, error) {
 	text, err := o.check()
 	if err != nil {
-		return fmt.Errorf("check the tree: %w", err)
+		return nil, fmt.Errorf("check the tree: %w", err)
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	licences, err := o.licences()
+	licences, err := o.licences(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(work)
 	var all []*binary
@@ -86,37 +87,35 @@ func (o *order) build(ctx context.Context) error {
 		for _, s := range p.systems {
 			b, err := o.compile(ctx, p, s, work)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			all = append(all, b)
 			if err := o.write(b, licences); err != nil {
-				return fmt.Errorf("write %s for %s: %w", b.name, b.system, err)
+				return nil, fmt.Errorf("write %s for %s: %w", b.name, b.system, err)
 			}
 		}
 	}
 	images, err := o.writeImages(all, licences)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.put(notesFile, []byte(text)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.writeProvenance(all, images); err != nil {
-		return fmt.Errorf("write the provenance: %w", err)
+		return nil, fmt.Errorf("write the provenance: %w", err)
 	}
-	return writeChecksums(o.out)
+	return images, writeChecksums(o.out)
 }
 
 // licences returns the licence of the project, and those of the modules that it links.
-func (o *order) licences() (files []archive.File, err error) {
-	for _, name := range []string{"LICENSE", noticeFile} {
-		text, err := os.ReadFile(o.path(name))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, archive.File{Name: name, Mode: 0o644, Text: text})
+func (o *order) licences(ctx context.Context) ([]archive.File, error) {
+	licence, err := os.ReadFile(o.path("LICENSE"))
+	if err != nil {
+		return nil, err
 	}
-	return files, nil
+	others, err := o.notice(ctx)
+	return []archive.File{{Name: "LICENSE", Mode: 0o644, Text: licence}, {Name: noticeFile, Mode: 0o644, Text: others}}, err
 }
 
 // writeImages writes the image, the chart, and the list of both.
@@ -159,26 +158,3 @@ type pushed struct {
 
 // String returns a line of the list of images.
 func (p pushed) String() string { return p.archive + " " + p.name + ":" + p.tag + "@" + p.digest }
-
-// signature returns the archive with the signature, and its tag in the registry: where cosign looks for it.
-func (p pushed) signature() (archive, tag string) {
-	return strings.TrimSuffix(p.archive, ".tar") + signatureEnding, strings.Replace(p.digest, ":", "-", 1) + ".sig"
-}
-
-// readImages reads the list of images of a release. Returns an error if a line has another form.
-func readImages(dir string) (all []pushed, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, imagesFile))
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		archive, rest, first := strings.Cut(strings.TrimSpace(line), " ")
-		rest, digest, second := strings.Cut(rest, "@")
-		colon := strings.LastIndex(rest, ":")
-		if !first || !second || colon < 0 || archive != filepath.Base(archive) {
-			return nil, fmt.Errorf("read %s: line %q must have the form FILE NAME:TAG@DIGEST", imagesFile, line)
-		}
-		all = append(all, pushed{archive, rest[:colon], rest[colon+1:], digest})
-	}
-	return all, nil
-}

@@ -1,6 +1,5 @@
 // Release makes a release of Plimsoll from a clone: the programs, the image, the chart, what they are made of, and what
-// they were built from. It needs neither network nor registry, and the same commit gives the same bytes. A key signs
-// the result. RELEASING.md has the order of the steps.
+// they were built from. It needs neither network nor registry, and the same commit gives the same bytes. RELEASING.md has the order of the steps.
 package main
 
 import (
@@ -20,16 +19,14 @@ const usage = `usage: release COMMAND [FLAGS]
   set      write a version wherever the tree has one, and its section of the changelog
   build    build a release into an empty directory
   chart    package the chart alone
-  sign     sign the release in a directory
-  verify   verify the signed release in a directory
-  notice   write NOTICE: the licences of the modules that are linked
+  notice   write the licences of the modules that are linked
 
 release COMMAND -h lists the flags of a command.
 `
 
 // commands has the function of each command, which defines and parses its flags.
 var commands = map[string]func(ctx context.Context, flags *flag.FlagSet, args []string, out io.Writer) error{
-	"set": setCommand, "build": buildCommand, "chart": chartCommand, "sign": signCommand, "verify": verifyCommand, "notice": noticeCommand,
+	"set": setCommand, "build": buildCommand, "chart": chartCommand, "notice": noticeCommand,
 }
 
 func main() {
@@ -93,10 +90,7 @@ func buildCommand(ctx context.Context, flags *flag.FlagSet, args []string, out i
 	if err := o.readTime(); err != nil {
 		return err
 	}
-	if err := o.build(ctx); err != nil {
-		return err
-	}
-	images, err := readImages(o.out)
+	images, err := o.build(ctx)
 	for _, i := range images {
 		fmt.Fprintln(out, i)
 	}
@@ -134,52 +128,9 @@ func (o *order) readTime() error {
 	return nil
 }
 
-func signCommand(_ context.Context, flags *flag.FlagSet, args []string, out io.Writer) error {
-	key := flags.String("key", "", "the private key: a `FILE` with a PEM block, or env://NAME for a variable with one")
-	dir, err := oneDirectory(flags, args)
-	if err != nil {
-		return err
-	}
-	private, err := readPrivateKey(*key)
-	if err != nil {
-		return err
-	}
-	if err := sign(dir, private); err != nil {
-		return fmt.Errorf("sign %s: %w", dir, err)
-	}
-	fmt.Fprintln(out, "signed:", dir)
-	return nil
-}
-
-func verifyCommand(_ context.Context, flags *flag.FlagSet, args []string, out io.Writer) error {
-	key := flags.String("key", "", "the public key: a `FILE` with a PEM block")
-	dir, err := oneDirectory(flags, args)
-	if err != nil {
-		return err
-	}
-	public, err := readPublicKey(*key)
-	if err != nil {
-		return err
-	}
-	if err := verify(dir, public); err != nil {
-		return fmt.Errorf("verify %s: %w", dir, err)
-	}
-	fmt.Fprintln(out, "verified:", dir)
-	return nil
-}
-
-func oneDirectory(flags *flag.FlagSet, args []string) (string, error) {
-	if err := flags.Parse(args); err != nil {
-		return "", err
-	}
-	if flags.NArg() != 1 {
-		return "", fmt.Errorf("%s needs the directory of a release, and got %q", flags.Name(), flags.Args())
-	}
-	return flags.Arg(0), nil
-}
-
 func noticeCommand(ctx context.Context, flags *flag.FlagSet, args []string, _ io.Writer) error {
 	t := addTree(flags)
+	file := flags.String("out", "", "the `FILE` to write")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -187,5 +138,5 @@ func noticeCommand(ctx context.Context, flags *flag.FlagSet, args []string, _ io
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(t.path(noticeFile), text, 0o644)
+	return os.WriteFile(*file, text, 0o644)
 }

@@ -22,8 +22,7 @@ Copyright The Plimsoll Authors
 
 Licensed under the Apache License, Version 2.0: see LICENSE.
 
-The programs contain the following software of others, under the licences below. The list is made from
-the modules that are linked, by make notice: do not edit it.
+The programs contain the following software of others, under the licences below.
 `
 
 // licenceName matches the names of files that a licence is in, and those that it requires to be passed on.

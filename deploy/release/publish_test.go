@@ -2,58 +2,199 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/deploy/internal/artifact"
 )
 
-// TestPublish_PushesWhatWasSigned runs make publish with programs that record their arguments in place of skopeo and gh.
-func TestPublish_PushesWhatWasSigned(t *testing.T) {
+// outcome is a release with an image and a chart, in a directory in which targets of the Makefile run.
+type outcome struct {
+	root, dir string
+	images    []pushed
+	private   string // files of the key
+	public    string
+}
+
+// finished writes a release without programs, and a key.
+func finished(t *testing.T) *outcome {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI=true and openssl does not exist here: %v", err)
+		}
+		t.Skipf("openssl does not exist here: %v", err)
+	}
+	r := &outcome{root: t.TempDir()}
+	r.dir = filepath.Join(r.root, "bin", "release")
+	o := &order{tree: written(t, nil), out: r.dir, version: "0.2.0", revision: strings.Repeat("a", 40), created: time.Unix(1795289862, 0).UTC()}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var list string
+	for _, name := range []string{"image", "chart"} {
+		a := artifact.Artifact{Config: artifact.Blob{MediaType: "application/json", Text: []byte("{}")}, Layers: []artifact.Blob{{MediaType: "text/plain", Text: []byte(name)}}}
+		digest, err := a.Write(filepath.Join(r.dir, o.file("-"+name+".tar")), o.version, o.created)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := pushed{o.file("-" + name + ".tar"), "registry.example:5000/" + name, o.version, digest}
+		r.images, list = append(r.images, i), list+i.String()+"\n"
+	}
+	if err := errors.Join(o.put(imagesFile, []byte(list)), o.put(notesFile, []byte("One.\n")), o.writeProvenance(nil, r.images), writeChecksums(r.dir)); err != nil {
+		t.Fatal(err)
+	}
+	r.private, r.public = newKey(t)
+	return r
+}
+
+// newKey returns the files of a new key, made as RELEASING.md describes.
+func newKey(t *testing.T) (private, public string) {
+	t.Helper()
+	dir := t.TempDir()
+	private, public = filepath.Join(dir, "private.pem"), filepath.Join(dir, "public.pem")
+	for _, args := range [][]string{
+		{"genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", private},
+		{"pkey", "-in", private, "-pubout", "-out", public},
+	} {
+		if out, err := exec.Command("openssl", args...).CombinedOutput(); err != nil {
+			t.Fatalf("openssl %q: %v\n%s", args, err, out)
+		}
+	}
+	return private, public
+}
+
+// make runs targets of the Makefile in the directory above bin/release, with variables of the environment.
+func (r *outcome) make(t *testing.T, env []string, args ...string) (string, error) {
+	t.Helper()
 	makefile, err := filepath.Abs(here.path("Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, tools := t.TempDir(), t.TempDir()
-	log := filepath.Join(root, "log")
+	cmd := exec.CommandContext(t.Context(), "make", append([]string{"-C", r.root, "-f", makefile, "VERSION=0.2.0", "IMAGE=registry.example:5000/image", "PUBLIC_KEY=" + r.public}, args...)...)
+	cmd.Env = append(append(os.Environ(), "RELEASE_KEY=", "UNSIGNED=", "KEY="), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (r *outcome) sign(t *testing.T) {
+	t.Helper()
+	if out, err := r.make(t, nil, "release-sign", "KEY="+r.private); err != nil {
+		t.Fatalf("make release-sign: %v\n%s", err, out)
+	}
+}
+
+// TestSign_TakesKeyFromFileOrVariable signs with both, and verifies.
+func TestSign_TakesKeyFromFileOrVariable(t *testing.T) {
+	r := finished(t)
+	if out, err := r.make(t, nil, "release-verify"); err == nil {
+		t.Errorf("a release without a signature was accepted: %s", out)
+	}
+	if out, err := r.make(t, nil, "release-sign"); err == nil || !strings.Contains(out, "there is no key") {
+		t.Errorf("without a key: %v\n%s", err, out)
+	}
+	key := read(t, &tree{root: filepath.Dir(r.private)}, filepath.Base(r.private))
+	for name, args := range map[string][2]string{"file": {"KEY=" + r.private, ""}, "variable": {"KEY=", "RELEASE_KEY=" + key}} {
+		out, err := r.make(t, []string{args[1]}, "release-sign", args[0])
+		if err != nil || strings.Contains(out, "PRIVATE") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if out, err := r.make(t, nil, "release-verify"); err != nil {
+			t.Errorf("%s: verify: %v\n%s", name, err, out)
+		}
+		if err := os.Remove(filepath.Join(r.dir, "checksums.txt.sig")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestVerify_RefusesEveryChange changes each file of a release in turn: its first byte, its length, and its existence.
+func TestVerify_RefusesEveryChange(t *testing.T) {
+	r := finished(t)
+	r.sign(t)
+	accepted := func(change string) {
+		t.Helper()
+		if out, err := r.make(t, nil, "release-verify"); err == nil {
+			t.Errorf("%s: accepted\n%s", change, out)
+		}
+	}
+	files := content(t, r.dir)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file, text := filepath.Join(r.dir, name), files[name]
+		for change, changed := range map[string]string{"first byte": string(text[0]^1) + text[1:], "half": text[:len(text)/2]} {
+			if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			accepted(name + ", " + change)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		accepted("without " + name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := r.make(t, nil, "release-verify"); err != nil {
+		t.Errorf("with every file restored: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "more.sig"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := r.make(t, nil, "release-sign", "KEY="+r.private); err == nil || !strings.Contains(out, "more.sig") {
+		t.Errorf("a release with another file was signed: %v\n%s", err, out)
+	}
+	if err := os.Remove(filepath.Join(r.dir, "more.sig")); err != nil {
+		t.Fatal(err)
+	}
+	_, r.public = newKey(t)
+	accepted("another key")
+}
+
+// TestPublish_PushesWhatWasSigned runs make publish with programs that record their arguments in place of skopeo and gh.
+func TestPublish_PushesWhatWasSigned(t *testing.T) {
+	r := finished(t)
+	tools, log := t.TempDir(), filepath.Join(r.root, "log")
 	for _, name := range []string{"skopeo", "gh"} {
-		script := "#!/bin/sh\necho " + name + " \"$@\" >> '" + log + "'\ntest \"$1\" != login || cat >> '" + log + "'\n"
+		script := "#!/bin/sh\necho " + name + " \"$@\" >> '" + log + "'\ntest \"$1\" = copy || cat >> '" + log + "'\n"
 		if err := os.WriteFile(filepath.Join(tools, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dir := signed(t, newKey(t))
-	images, err := readImages(dir)
-	if err := errors.Join(err, os.Mkdir(filepath.Join(root, "bin"), 0o755), os.Rename(dir, filepath.Join(root, "bin", "release"))); err != nil {
-		t.Fatal(err)
+	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "REGISTRY_USER=robot", "REGISTRY_PASSWORD=secret"}
+	if out, err := r.make(t, env, "publish"); err == nil {
+		t.Fatalf("a release without a signature was published\n%s", out)
 	}
-	publish := exec.CommandContext(t.Context(), "make", "-C", root, "-f", makefile, "publish", "VERSION=0.2.0", "IMAGE=registry.example:5000/image", "RELEASE=true")
-	publish.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "REGISTRY_USER=robot", "REGISTRY_PASSWORD=secret")
-	if out, err := publish.CombinedOutput(); err != nil || strings.Contains(string(out), "secret") {
-		t.Fatalf("make publish: %v\n%s", err, out)
+	if did, err := os.ReadFile(log); err == nil {
+		t.Fatalf("without a signature it ran\n%s", did)
 	}
-	did, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tag := func(digest string) string { return strings.Replace(digest, "sha256:", "sha256-", 1) + ".sig" }
-	want := []string{
-		"skopeo login --username robot --password-stdin registry.example:5000",
-		"secretskopeo copy --all --preserve-digests oci-archive:plimsoll-0.2.0-image.tar docker://registry.example:5000/image:0.2.0",
-		"skopeo copy --preserve-digests oci-archive:plimsoll-0.2.0-image.sig.tar docker://registry.example:5000/image:" + tag(images[0].digest),
-		"skopeo copy --all --preserve-digests oci-archive:plimsoll-0.2.0-chart.tar docker://registry.example:5000/chart:0.2.0",
-		"skopeo copy --preserve-digests oci-archive:plimsoll-0.2.0-chart.sig.tar docker://registry.example:5000/chart:" + tag(images[1].digest),
-	}
-	got := strings.Split(strings.TrimSpace(string(did)), "\n")
-	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) {
-		t.Fatalf("it ran\n%s\nwant\n%s\nand gh", did, strings.Join(want, "\n"))
-	}
-	draft := got[len(want)]
-	for _, part := range []string{"gh release create v0.2.0 --draft --verify-tag", " checksums.txt ", " checksums.txt.sig ", " provenance.intoto.json ", " plimsoll-0.2.0-image.sig.tar "} {
-		if !strings.Contains(draft+" ", part) {
-			t.Errorf("%q is not in %s", part, draft)
-		}
+	for _, c := range []struct{ name, unsigned, notes, signature string }{
+		{"signed", "", "One.\n", " checksums.txt.sig"},
+		{"unsigned", "yes", "**This release is not signed.**\n\nOne.\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.sign(t)
+			if out, err := r.make(t, env, "publish", "UNSIGNED="+c.unsigned); err != nil || strings.Contains(out, "secret") {
+				t.Fatalf("make publish: %v\n%s", err, out)
+			}
+			did, err := os.ReadFile(log)
+			if err := errors.Join(err, os.Remove(log)); err != nil {
+				t.Fatal(err)
+			}
+			want := "skopeo login --username robot --password-stdin registry.example:5000\nsecret" +
+				"skopeo copy --all --preserve-digests oci-archive:plimsoll-0.2.0-image.tar docker://registry.example:5000/image:0.2.0\n" +
+				"skopeo copy --all --preserve-digests oci-archive:plimsoll-0.2.0-chart.tar docker://registry.example:5000/chart:0.2.0\n" +
+				"gh release create v0.2.0 --draft --verify-tag --title v0.2.0 --notes-file - checksums.txt" + c.signature +
+				" images.txt notes.md plimsoll-0.2.0-chart.tar plimsoll-0.2.0-image.tar provenance.json\n" + c.notes
+			if string(did) != want {
+				t.Errorf("it ran\n%s\nwant\n%s", did, want)
+			}
+		})
 	}
 }

@@ -1,18 +1,14 @@
-// Package artifact writes OCI artifacts that are no images, such as a chart or a signature. An artifact is an archive of
+// Package artifact writes OCI artifacts that are no images, such as a chart. An artifact is an archive of
 // an OCI image layout, which `skopeo copy oci-archive:FILE` and `oras copy --from-oci-layout` push. The same artifact
 // gives the same bytes.
 package artifact
 
 import (
-	"archive/tar"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -33,9 +29,6 @@ const (
 	blobs      = "blobs/sha256"
 )
 
-// maxArchive bounds what is read of an archive, in bytes.
-const maxArchive = 256 << 20
-
 // Artifact is a manifest with the blobs that it names.
 type Artifact struct {
 	Config      Blob
@@ -53,9 +46,6 @@ type Blob struct {
 func (b Blob) descriptor() v1.Descriptor {
 	return v1.Descriptor{MediaType: types.MediaType(b.MediaType), Size: int64(len(b.Text)), Digest: digest(b.Text), Annotations: b.Annotations}
 }
-
-// Digest returns the digest of the blob, with its algorithm.
-func (b Blob) Digest() string { return digest(b.Text).String() }
 
 func digest(text []byte) v1.Hash {
 	sum := sha256.Sum256(text)
@@ -93,86 +83,4 @@ func (a Artifact) Write(file, tag string, modified time.Time) (string, error) {
 	}
 	err = errors.Join(archive.Tar(out, modified, files), out.Close())
 	return digest(text).String(), err
-}
-
-// Layout is an archive of an OCI image layout with one manifest or index.
-type Layout struct {
-	Tag    string
-	Digest string // of the manifest or index
-	blobs  map[string][]byte
-}
-
-// Read reads an archive and compares every blob with its digest. Returns an error if one differs, or if the archive has not
-// exactly one manifest or index at its top.
-func Read(file string) (*Layout, error) {
-	files, err := unpack(file)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	var index v1.IndexManifest
-	if err := json.Unmarshal(files[indexFile], &index); err != nil {
-		return nil, fmt.Errorf("read %s of %s: %w", indexFile, file, err)
-	}
-	if len(index.Manifests) != 1 {
-		return nil, fmt.Errorf("read %s: its index has %d entries, not one", file, len(index.Manifests))
-	}
-	top := index.Manifests[0]
-	l := &Layout{Tag: top.Annotations[ReferenceName], Digest: top.Digest.String(), blobs: map[string][]byte{}}
-	for name, text := range files {
-		if path.Dir(name) != blobs {
-			continue
-		}
-		if path.Base(name) != digest(text).Hex {
-			return nil, fmt.Errorf("read %s: %s has the digest %s", file, name, digest(text))
-		}
-		l.blobs[digest(text).String()] = text
-	}
-	if l.blobs[l.Digest] == nil {
-		return nil, fmt.Errorf("read %s: it does not contain %s", file, l.Digest)
-	}
-	return l, nil
-}
-
-// Artifact returns the artifact in an archive. Returns an error if it is an index, or if a blob is missing.
-func (l *Layout) Artifact() (Artifact, error) {
-	var manifest v1.Manifest
-	if err := json.Unmarshal(l.blobs[l.Digest], &manifest); err != nil {
-		return Artifact{}, err
-	}
-	a := Artifact{Config: l.blob(manifest.Config), Annotations: manifest.Annotations}
-	for _, d := range manifest.Layers {
-		a.Layers = append(a.Layers, l.blob(d))
-	}
-	if a.Config.Text == nil || slices.ContainsFunc(a.Layers, func(b Blob) bool { return b.Text == nil }) {
-		return a, fmt.Errorf("%s is no manifest, or lacks one of the blobs %v", l.Digest, slices.Sorted(maps.Keys(l.blobs)))
-	}
-	return a, nil
-}
-
-func (l *Layout) blob(d v1.Descriptor) Blob {
-	return Blob{string(d.MediaType), l.blobs[d.Digest.String()], d.Annotations}
-}
-
-func unpack(file string) (map[string][]byte, error) {
-	in, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	files := map[string][]byte{}
-	for r := tar.NewReader(io.LimitReader(in, maxArchive)); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if header.Typeflag != tar.TypeReg {
-			continue
-		}
-		if files[header.Name], err = io.ReadAll(r); err != nil {
-			return nil, err
-		}
-	}
 }
