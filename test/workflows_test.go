@@ -82,6 +82,9 @@ func workflowFaults(text string, targets []string) (faults, actions []string) {
 	if w.Permissions == nil || len(w.Permissions) > 0 {
 		fault("permissions must be {}: each job has its own")
 	}
+	if strings.Contains(fmt.Sprint(w.Env), "secrets.") {
+		fault("each of its jobs has a secret: give it to the step that needs it")
+	}
 	if w.Concurrency.Group == "" {
 		fault("there is no concurrency group: an older run competes with a newer one")
 	}
@@ -118,18 +121,14 @@ func (j workflowJob) faults(targets []string) (faults []string) {
 		fault("it runs on %q: name a version", j.RunsOn)
 	}
 	for _, s := range j.Steps {
-		for _, value := range s.Env {
-			privileged = privileged || strings.Contains(value, "secrets.")
-		}
+		privileged = privileged || strings.Contains(fmt.Sprint(s.Env, s.With), "secrets.")
 		faults = append(faults, s.faults(targets)...)
 	}
 	if privileged && j.Environment == "" {
 		fault("it has a secret or may write, and no environment: no person approves its runs")
 	}
-	for _, value := range j.Env {
-		if strings.Contains(value, "secrets.") {
-			fault("each of its steps has a secret: give it to the one that needs it")
-		}
+	if strings.Contains(fmt.Sprint(j.Env), "secrets.") {
+		fault("each of its steps has a secret: give it to the one that needs it")
 	}
 	return faults
 }
@@ -218,6 +217,8 @@ func TestWorkflowFaults_FindsViolations(t *testing.T) {
 		{"a right to write", "contents: read", "contents: write", "no environment"},
 		{"identity", "contents: read", "id-token: write", "token of identity"},
 		{"a secret", "    steps:", "    steps:\n      - run: make check\n        env: {KEY: \"${{ secrets.KEY }}\"}", "no environment"},
+		{"a secret of an action", "persist-credentials: false", "persist-credentials: false\n          token: ${{ secrets.TOKEN }}", "no environment"},
+		{"a secret of all jobs", "jobs:", "env: {KEY: \"${{ secrets.KEY }}\"}\njobs:", "each of its jobs"},
 		{"a secret of a job", "    steps:", "    environment: a\n    env: {KEY: \"${{ secrets.KEY }}\"}\n    steps:", "each of its steps"},
 		{"no timeout", "    timeout-minutes: 10\n", "", "timeout-minutes"},
 		{"a moving machine", "ubuntu-24.04", "ubuntu-latest", "name a version"},
