@@ -198,3 +198,20 @@ func TestPublish_PushesWhatWasSigned(t *testing.T) {
 		})
 	}
 }
+
+// TestBuild_TakesTagAsText: a tag and a ref of Git can have any character of the shell.
+func TestBuild_TakesTagAsText(t *testing.T) {
+	r := finished(t)
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "git"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const tag, builder = `v1';touch'pwned`, "$(touch${IFS}pwned)`touch${IFS}pwned`"
+	out, err := r.make(t, []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "TAG=" + tag, "BUILDER=" + builder}, "release-build", "GO=echo")
+	if err != nil || !strings.Contains(out, " -tag "+tag+" ") || !strings.Contains(out, " -builder "+builder+" ") {
+		t.Errorf("tag and builder were not passed as they are: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(r.root, "pwned")); err == nil {
+		t.Error("the name of a tag was run as a command")
+	}
+}
