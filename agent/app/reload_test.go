@@ -214,9 +214,8 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { a.Run(ctx) })
 		group.Go(func() { watch.Run(ctx) })
-		started := time.Now()
 
-		inForce, valid, refused := first, 0, 0
+		inForce, valid, refused, started := first, 0, 0, time.Now()
 		for n := range 1000 {
 			<-time.After(time.Duration(r.IntN(4000)) * time.Millisecond)
 			if err := os.RemoveAll(path); err != nil {
