@@ -13,13 +13,14 @@ import (
 // A threshold that did not change keeps its state, whatever its grace period and minimum reclaim
 // are now. Any other one is met since the time at which a threshold of its signal that is not
 // higher was first observed to be met: less than that was available, hence less than this one.
-// A threshold that was lowered begins anew, since nothing is known of the time before.
+// A threshold that was lowered begins anew, since nothing is known of the time before. So does a soft
+// one above a threshold that may have been met by its minimum reclaim alone.
 func (m *Machine) Adopt(p *Policy, node *signals.Observations) *Machine {
 	next := New(p)
 	next.unknownSince, next.sample, next.conditions, next.lastMet = m.unknownSince, m.sample, m.conditions, m.lastMet
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
-		from := m.policy.predecessors(t, &node[t.Signal])
+		from := m.predecessors(t, &node[t.Signal])
 		for j := range m.policy.Thresholds {
 			if !from.has(j) {
 				continue
@@ -43,10 +44,10 @@ func earlier(a, b time.Time) time.Time {
 
 // predecessors returns the thresholds that determine the state of a threshold of the next policy: the
 // same one; or else those with its value and kind; or else all that it covers.
-func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet {
+func (m *Machine) predecessors(t *Threshold, o *signals.Observation) thresholdSet {
 	var equal, covered thresholdSet
-	for i := range p.Thresholds {
-		switch old := &p.Thresholds[i]; {
+	for i := range m.policy.Thresholds {
+		switch old := &m.policy.Thresholds[i]; {
 		case *old == *t:
 			var same thresholdSet
 			same.add(i)
@@ -54,7 +55,7 @@ func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet
 		case old.Signal != t.Signal:
 		case old.Hard() == t.Hard() && old.Value.equals(t.Value):
 			equal.add(i)
-		case t.Value.covers(old.Value, o):
+		case t.Value.covers(old.Value, o) && (!m.reclaimApplies.has(i) || t.coversReclaim(old, o)):
 			covered.add(i)
 		}
 	}
@@ -62,6 +63,12 @@ func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet
 		return equal
 	}
 	return covered
+}
+
+// coversReclaim reports whether t counts the minimum reclaim of a threshold that it covers, or does not depend
+// on it: a hard one has no grace period.
+func (t *Threshold) coversReclaim(old *Threshold, o *signals.Observation) bool {
+	return t.Hard() || old.MinReclaim.equals(Value{}) || !old.Hard() && t.MinReclaim.covers(old.MinReclaim, o)
 }
 
 // equals reports whether two values are the same amount, however they are written.
