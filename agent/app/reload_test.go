@@ -205,7 +205,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		}
 		applied := 0
 		watch := reload.New(reload.Options[config.Agent]{Source: source, Current: first, Apply: func(*config.Agent) { applied++ }, Log: slog.New(slog.DiscardHandler)})
-		rules := newPolicies(watch.Config, func() (signals.Layout, bool) { return signals.Single, true }, func() bool { return false }, func(*eviction.Policy) {}, slog.New(slog.DiscardHandler))
+		rules := newPolicies(watch.Config, func() (signals.Layout, bool) { return signals.Single, true }, func(*config.Agent) bool { return false }, func(*eviction.Policy) {}, slog.New(slog.DiscardHandler))
 		l := &loaded{random: rand.New(rand.NewPCG(5, 19)), available: 500 * gib}
 		begun := rules.current()
 		a := agent.New(agent.Settings{Period: first.MonitoringPeriod, MaxFillRate: begun.MaxFillRate}, agent.Parts{Machine: eviction.New(begun.Policy), Observer: l, Pods: l, Victims: l, Inventory: l, Reporter: l,
@@ -298,46 +298,6 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(all)
-}
-
-// Rules are compiled once for each configuration and layout, and are the latest ones even if a layout
-// returns.
-func TestPolicies_CompiledPerConfiguration(t *testing.T) {
-	parse := func(fields string) *config.Agent {
-		c, err := config.ParseFile([]byte(options.FileHead(config.Kind) + fields))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	now, layout, known, limits := parse("evictionsPerHour: 1\n"), signals.Single, true, true
-	var prepared []*eviction.Policy
-	p := newPolicies(func() *config.Agent { return now }, func() (signals.Layout, bool) { return layout, known }, func() bool { return limits },
-		func(p *eviction.Policy) { prepared = append(prepared, p) }, slog.New(slog.DiscardHandler))
-	first := p.current()
-	if p.current() != first || first.Limits.PerHour != 1 || !first.Policy.StorageLimits || p.configOf(first.Policy) != now || p.published() != first.Policy {
-		t.Errorf("%+v", first)
-	}
-	layout = signals.Split
-	second := p.current()
-	if known = false; second == first || second.Policy.Layout != signals.Split || p.current() != second {
-		t.Errorf("layout %s", second.Policy.Layout)
-	}
-	if layout, known = signals.Single, true; p.current() != first {
-		t.Error("the rules were compiled again for the same layout")
-	}
-	limits = false
-	if p.current().Policy.StorageLimits {
-		t.Error("local-storage limits are left to the kubelet")
-	}
-	limits, now = true, parse("evictionsPerHour: 2\nverbosity: 2\nmaxFillRate: 1Gi\n")
-	changed := p.current()
-	if changed == first || changed.Limits.PerHour != 2 || !changed.LogChecks || changed.MaxFillRate != 1<<30 || p.configOf(changed.Policy) != now || p.configOf(first.Policy) != nil {
-		t.Errorf("%+v", changed)
-	}
-	if len(prepared) != 5 || prepared[4] != changed.Policy {
-		t.Errorf("%d policies were prepared", len(prepared))
-	}
 }
 
 // The configuration that the loop has adopted is recorded once, with the first check by it.
