@@ -205,6 +205,28 @@ func TestRules_NewSignalIsObservedAtOnce(t *testing.T) {
 	}
 }
 
+// A kill whose signal the new rules do not have is still waited for, while another signal of the condition is short.
+func TestRules_WaitOutlivesItsSignal(t *testing.T) {
+	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.AllocatableMemoryAvailable, Value: quantity(100 * mib)}}}, func(w *env, p *Parts) {
+		w.add("big", 950*mib).unkillable = true
+		w.add("other", 20*mib)
+		begun, first, later := time.Now(), rulesOf(p.Machine.Policy()), rulesOf(newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}))
+		p.Rules = func() *Rules {
+			if time.Since(begun) < 5*time.Second {
+				return first
+			}
+			return later
+		}
+		p.Observer = observes(func(into *signals.Observations, kind signals.Kind) {
+			w.Observe(into, kind)
+			into[signals.AllocatableMemoryAvailable] = into[signals.MemoryAvailable]
+		})
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
 type observes func(into *signals.Observations, kind signals.Kind)
 
 func (f observes) Observe(into *signals.Observations, kind signals.Kind) { f(into, kind) }

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -89,8 +90,9 @@ func (v Value) covers(w Value, o *signals.Observation) bool {
 }
 
 // Adopt replaces the thresholds that the verdict found to be met by their successors in another
-// policy: those of the same signal and kind, or else all of the signal. [Machine.StillMet] of a
-// machine with that policy then applies to the verdict. Its target and its reason remain.
+// policy: those of the same signal and kind, or else all of the signal, or else all of its condition.
+// [Machine.StillMet] of a machine with that policy then applies to the verdict. Its target and its
+// reason remain.
 func (v *Verdict) Adopt(before, after *Policy) {
 	var met thresholdSet
 	for i := range before.Thresholds {
@@ -101,11 +103,16 @@ func (v *Verdict) Adopt(before, after *Policy) {
 	v.pastGrace, v.ready = met, 0
 }
 
-// successors returns the thresholds of the same signal and kind, or else all of the signal.
+// successors returns the thresholds of the same signal and kind, or else all of the signal, or else all
+// of its condition: these may evict, while what the eviction frees is not available yet.
 func (p *Policy) successors(old *Threshold) thresholdSet {
-	var ofKind, ofSignal thresholdSet
+	var ofKind, ofSignal, ofCondition thresholdSet
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
+		if t.Signal.Definition().Condition != old.Signal.Definition().Condition {
+			continue
+		}
+		ofCondition.add(i)
 		if t.Signal != old.Signal {
 			continue
 		}
@@ -114,8 +121,5 @@ func (p *Policy) successors(old *Threshold) thresholdSet {
 			ofKind.add(i)
 		}
 	}
-	if ofKind != 0 {
-		return ofKind
-	}
-	return ofSignal
+	return cmp.Or(ofKind, ofSignal, ofCondition)
 }

@@ -35,7 +35,7 @@ func compiled(t *testing.T, thresholds ...eviction.Threshold) *eviction.Policy {
 // unknown.
 func periodic(at time.Time, available int) *signals.Snapshot {
 	s := &signals.Snapshot{At: at}
-	for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.PIDAvailable} {
+	for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable, signals.PIDAvailable} {
 		if s.Node[sig] = signals.Observed(signals.Amount(available), 1000, at); available < 0 {
 			s.Node[sig] = signals.Unknown("unreadable")
 		}
@@ -167,7 +167,9 @@ func TestVerdict_AdoptsThresholds(t *testing.T) {
 		{"lowered", []eviction.Threshold{line(memory, 50, 0, 0), line(memory, 60, time.Second, 0)}, 60, false},
 		{"hard one alone", []eviction.Threshold{hard}, 99, true},
 		{"hard one alone, unmet", []eviction.Threshold{hard}, 100, false},
-		{"none of the signal", []eviction.Threshold{line(pids, 500, 0, 0)}, 1, false},
+		{"another signal of the condition, met", []eviction.Threshold{line(signals.AllocatableMemoryAvailable, 100, 0, 0)}, 99, true},
+		{"another signal of the condition, unmet", []eviction.Threshold{line(signals.AllocatableMemoryAvailable, 100, 0, 0)}, 100, false},
+		{"none of the condition", []eviction.Threshold{line(pids, 500, 0, 0)}, 1, false},
 	} {
 		before := compiled(t, hard, soft)
 		m := eviction.New(before)
