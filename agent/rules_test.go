@@ -100,7 +100,7 @@ func TestRules_ThousandRandomChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	changes, deviates := 0, 0
 	var latest *Rules
-	w := liveIn(t, 3*time.Hour, Settings{MaxFillRate: 64 << 20}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, p *Parts) {
+	w := liveIn(t, 6*time.Hour, Settings{MaxFillRate: 64 << 20}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, p *Parts) {
 		p.Limiter, p.LimiterSaved, p.Consumers = limiter.New(limiter.Policy{}), w.saveLimiter, w
 		w.disk, w.garbage, w.collects, w.inodes = 40*gib, 5*gib, 2*time.Second, 5000
 		first := rulesOf(p.Machine.Policy())

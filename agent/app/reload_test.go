@@ -162,6 +162,13 @@ func validText(r *rand.Rand, period string) string {
 		pick("", "maxFillRate: 8Gi\n") + pick("", "verbosity: 2\n") + pick("", "evictionPressureTransitionPeriod: 30s\n")
 }
 
+func writeText(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // spoil writes what must be refused, or removes the file.
 func spoil(t *testing.T, r *rand.Rand, path string) {
 	t.Helper()
@@ -195,9 +202,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 	before := descriptors(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 17))
-		if err := os.WriteFile(path, []byte(validText(r, "10s")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeText(t, path, validText(r, "10s"))
 		source := config.NewSource(path, config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
 		first, err := source.Load()
 		if err != nil {
@@ -225,9 +230,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 			if isValid := r.IntN(2) == 0; isValid {
 				valid++
 				text := validText(r, "10s")
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				writeText(t, path, text)
 				if inForce, err = source.Parse([]byte(text)); err != nil {
 					t.Fatal(err)
 				}
