@@ -204,7 +204,7 @@ func TestPolicy_ReplacementKeepsWaits(t *testing.T) {
 		w.add("small", 1).disk = 5 * gib
 		begun, rules := time.Now(), []*Rules{rulesOf(p.Machine.Policy())}
 		for range 3 {
-			rules = append(rules, rulesOf(newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signals.Dedicated})))
+			rules = append(rules, rulesOf(newPolicy(t, eviction.Settings{Thresholds: full(), EarlyEviction: eviction.Never})))
 		}
 		p.Rules = func() *Rules { return rules[min(int(time.Since(begun)/time.Second), 3)] }
 	})

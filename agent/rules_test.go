@@ -100,7 +100,7 @@ func TestRules_ThousandRandomChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	changes, deviates := 0, 0
 	var latest *Rules
-	w := liveIn(t, 3*time.Hour, Settings{MaxFillRate: 64 << 20}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, p *Parts) {
+	w := liveIn(t, 6*time.Hour, Settings{MaxFillRate: 64 << 20}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, p *Parts) {
 		p.Limiter, p.LimiterSaved, p.Consumers = limiter.New(limiter.Policy{}), w.saveLimiter, w
 		w.disk, w.garbage, w.collects, w.inodes = 40*gib, 5*gib, 2*time.Second, 5000
 		first := rulesOf(p.Machine.Policy())
@@ -202,6 +202,28 @@ func TestRules_NewSignalIsObservedAtOnce(t *testing.T) {
 	})
 	if n := w.count(SignalsChanged); n != 0 || !observed {
 		t.Errorf("%d times a signal became unknown, %t", n, observed)
+	}
+}
+
+// A kill whose signal the new rules do not have is still waited for, while another signal of the condition is short.
+func TestRules_WaitOutlivesItsSignal(t *testing.T) {
+	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.AllocatableMemoryAvailable, Value: quantity(100 * mib)}}}, func(w *env, p *Parts) {
+		w.add("big", 950*mib).unkillable = true
+		w.add("other", 20*mib)
+		begun, first, later := time.Now(), rulesOf(p.Machine.Policy()), rulesOf(newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}))
+		p.Rules = func() *Rules {
+			if time.Since(begun) < 5*time.Second {
+				return first
+			}
+			return later
+		}
+		p.Observer = observes(func(into *signals.Observations, kind signals.Kind) {
+			w.Observe(into, kind)
+			into[signals.AllocatableMemoryAvailable] = into[signals.MemoryAvailable]
+		})
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -13,13 +14,14 @@ import (
 // A threshold that did not change keeps its state, whatever its grace period and minimum reclaim
 // are now. Any other one is met since the time at which a threshold of its signal that is not
 // higher was first observed to be met: less than that was available, hence less than this one.
-// A threshold that was lowered begins anew, since nothing is known of the time before.
+// A threshold that was lowered begins anew, since nothing is known of the time before. So does a soft
+// one above a threshold that may have been met by its minimum reclaim alone.
 func (m *Machine) Adopt(p *Policy, node *signals.Observations) *Machine {
 	next := New(p)
 	next.unknownSince, next.sample, next.conditions, next.lastMet = m.unknownSince, m.sample, m.conditions, m.lastMet
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
-		from := m.policy.predecessors(t, &node[t.Signal])
+		from := m.predecessors(t, &node[t.Signal])
 		for j := range m.policy.Thresholds {
 			if !from.has(j) {
 				continue
@@ -43,10 +45,10 @@ func earlier(a, b time.Time) time.Time {
 
 // predecessors returns the thresholds that determine the state of a threshold of the next policy: the
 // same one; or else those with its value and kind; or else all that it covers.
-func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet {
+func (m *Machine) predecessors(t *Threshold, o *signals.Observation) thresholdSet {
 	var equal, covered thresholdSet
-	for i := range p.Thresholds {
-		switch old := &p.Thresholds[i]; {
+	for i := range m.policy.Thresholds {
+		switch old := &m.policy.Thresholds[i]; {
 		case *old == *t:
 			var same thresholdSet
 			same.add(i)
@@ -54,7 +56,7 @@ func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet
 		case old.Signal != t.Signal:
 		case old.Hard() == t.Hard() && old.Value.equals(t.Value):
 			equal.add(i)
-		case t.Value.covers(old.Value, o):
+		case t.Value.covers(old.Value, o) && (!m.reclaimApplies.has(i) || t.coversReclaim(old, o)):
 			covered.add(i)
 		}
 	}
@@ -62,6 +64,12 @@ func (p *Policy) predecessors(t *Threshold, o *signals.Observation) thresholdSet
 		return equal
 	}
 	return covered
+}
+
+// coversReclaim reports whether t counts the minimum reclaim of a threshold that it covers, or does not depend
+// on it: a hard one has no grace period.
+func (t *Threshold) coversReclaim(old *Threshold, o *signals.Observation) bool {
+	return t.Hard() || old.MinReclaim.equals(Value{}) || !old.Hard() && t.MinReclaim.covers(old.MinReclaim, o)
 }
 
 // equals reports whether two values are the same amount, however they are written.
@@ -82,8 +90,9 @@ func (v Value) covers(w Value, o *signals.Observation) bool {
 }
 
 // Adopt replaces the thresholds that the verdict found to be met by their successors in another
-// policy: those of the same signal and kind, or else all of the signal. [Machine.StillMet] of a
-// machine with that policy then applies to the verdict. Its target and its reason remain.
+// policy: those of the same signal and kind, or else all of the signal, or else all of its condition.
+// [Machine.StillMet] of a machine with that policy then applies to the verdict. Its target and its
+// reason remain.
 func (v *Verdict) Adopt(before, after *Policy) {
 	var met thresholdSet
 	for i := range before.Thresholds {
@@ -94,11 +103,16 @@ func (v *Verdict) Adopt(before, after *Policy) {
 	v.pastGrace, v.ready = met, 0
 }
 
-// successors returns the thresholds of the same signal and kind, or else all of the signal.
+// successors returns the thresholds of the same signal and kind, or else all of the signal, or else all
+// of its condition: these may evict, while what the eviction frees is not available yet.
 func (p *Policy) successors(old *Threshold) thresholdSet {
-	var ofKind, ofSignal thresholdSet
+	var ofKind, ofSignal, ofCondition thresholdSet
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
+		if t.Signal.Definition().Condition != old.Signal.Definition().Condition {
+			continue
+		}
+		ofCondition.add(i)
 		if t.Signal != old.Signal {
 			continue
 		}
@@ -107,8 +121,5 @@ func (p *Policy) successors(old *Threshold) thresholdSet {
 			ofKind.add(i)
 		}
 	}
-	if ofKind != 0 {
-		return ofKind
-	}
-	return ofSignal
+	return cmp.Or(ofKind, ofSignal, ofCondition)
 }

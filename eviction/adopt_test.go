@@ -35,7 +35,7 @@ func compiled(t *testing.T, thresholds ...eviction.Threshold) *eviction.Policy {
 // unknown.
 func periodic(at time.Time, available int) *signals.Snapshot {
 	s := &signals.Snapshot{At: at}
-	for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.PIDAvailable} {
+	for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable, signals.PIDAvailable} {
 		if s.Node[sig] = signals.Observed(signals.Amount(available), 1000, at); available < 0 {
 			s.Node[sig] = signals.Unknown("unreadable")
 		}
@@ -72,6 +72,11 @@ func TestAdopt_TimersOfThresholds(t *testing.T) {
 		{"lowered", []eviction.Threshold{soft}, []eviction.Threshold{line(memory, 199, 60*time.Second, 0)}, false, nil},
 		{"other minimum reclaim", []eviction.Threshold{line(memory, 100, 0, 30)}, []eviction.Threshold{line(memory, 100, 0, 50)}, false, []string{"memory.available<100 reclaim 50 since 20 acted"}},
 		{"soft one above a hard one", []eviction.Threshold{hard}, []eviction.Threshold{hard, soft}, false, []string{"memory.available<100 since 20 acted", "memory.available<200 for 1m0s since 20"}},
+		{"raised, as much minimum reclaim", []eviction.Threshold{line(memory, 200, 10*time.Second, 50)}, []eviction.Threshold{line(memory, 300, 10*time.Second, 50)}, false, []string{"memory.available<300 for 10s reclaim 50 since 20 acted"}},
+		{"raised, less minimum reclaim", []eviction.Threshold{line(memory, 200, 10*time.Second, 50)}, []eviction.Threshold{line(memory, 300, 10*time.Second, 30)}, false, nil},
+		{"raised in its grace period, less minimum reclaim", []eviction.Threshold{line(memory, 200, 60*time.Second, 50)}, []eviction.Threshold{line(memory, 300, 60*time.Second, 0)}, false, []string{"memory.available<300 for 1m0s since 20"}},
+		{"soft one above a hard one with a minimum reclaim", []eviction.Threshold{line(memory, 100, 0, 500)}, []eviction.Threshold{line(memory, 100, 0, 500), soft}, false, []string{"memory.available<100 reclaim 500 since 20 acted"}},
+		{"hard one raised, less minimum reclaim", []eviction.Threshold{line(memory, 100, 0, 500)}, []eviction.Threshold{line(memory, 150, 0, 300)}, false, []string{"memory.available<150 reclaim 300 since 20 acted"}},
 		{"hard one instead of a soft one", []eviction.Threshold{soft}, []eviction.Threshold{line(memory, 200, 0, 0)}, false, []string{"memory.available<200 since 20"}},
 		{"hard one below a soft one", []eviction.Threshold{soft}, []eviction.Threshold{hard, soft}, false, []string{"memory.available<200 for 1m0s since 20"}},
 		{"removed", []eviction.Threshold{hard, soft}, []eviction.Threshold{hard}, false, []string{"memory.available<100 since 20 acted"}},
@@ -99,6 +104,20 @@ func TestAdopt_TimersOfThresholds(t *testing.T) {
 		if next.Conditions() != conditions || len(next.Save().Conditions) != len(m.Save().Conditions) {
 			t.Errorf("%s: conditions %v, want %v", tc.about, next.Conditions().Names(), conditions.Names())
 		}
+	}
+}
+
+// A soft threshold that is added does not count the time for which a hard one was met by its minimum reclaim
+// alone.
+func TestAdopt_MinimumReclaimIsNoGracePeriod(t *testing.T) {
+	hard, soft := line(signals.MemoryAvailable, 100, 0, 500), line(signals.MemoryAvailable, 200, time.Minute, 0)
+	m := eviction.New(compiled(t, hard))
+	m.Evaluate(periodic(epoch, 50))
+	m.Evaluate(periodic(epoch.Add(time.Hour), 400))
+	s := periodic(epoch.Add(2*time.Hour), 190)
+	v := m.Adopt(compiled(t, soft), &s.Node).Evaluate(s)
+	if v.Target != nil || v.Reason != eviction.Grace {
+		t.Errorf("acts for %v, reason %s", v.Target, v.Reason)
 	}
 }
 
@@ -148,7 +167,9 @@ func TestVerdict_AdoptsThresholds(t *testing.T) {
 		{"lowered", []eviction.Threshold{line(memory, 50, 0, 0), line(memory, 60, time.Second, 0)}, 60, false},
 		{"hard one alone", []eviction.Threshold{hard}, 99, true},
 		{"hard one alone, unmet", []eviction.Threshold{hard}, 100, false},
-		{"none of the signal", []eviction.Threshold{line(pids, 500, 0, 0)}, 1, false},
+		{"another signal of the condition, met", []eviction.Threshold{line(signals.AllocatableMemoryAvailable, 100, 0, 0)}, 99, true},
+		{"another signal of the condition, unmet", []eviction.Threshold{line(signals.AllocatableMemoryAvailable, 100, 0, 0)}, 100, false},
+		{"none of the condition", []eviction.Threshold{line(pids, 500, 0, 0)}, 1, false},
 	} {
 		before := compiled(t, hard, soft)
 		m := eviction.New(before)

@@ -177,7 +177,6 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.kubelet = detectKubelet(a.config, a.apiNode, a.node.findPods, a.log)
-	a.kubelet.live = a.watch.Config
 	a.group.Go(func() { a.kubelet.watch(ctx) })
 	a.policies = newPolicies(a.watch.Config, a.node.disks.Layout, a.kubelet.leavesLimits, a.preparePolicy, a.log)
 	if a.config.PodManifests != "" {

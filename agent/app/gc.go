@@ -22,6 +22,7 @@ type garbageCollector struct {
 	runtime   *cri.Client   // nil without a runtime
 	collector *gc.Collector // likewise
 	kubelet   *kubeletDetector
+	config    func() *config.Agent // in force
 	arming    *armingState
 	pods      *apiPods // nil without an API server that lists them
 	started   time.Time
@@ -30,7 +31,7 @@ type garbageCollector struct {
 
 // openGC prepares garbage collection, and starts its periodic runs.
 func (a *app) openGC(ctx context.Context) {
-	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, pods: a.apiPods, arming: a.arming, started: time.Now(), log: a.log}
+	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, config: a.watch.Config, pods: a.apiPods, arming: a.arming, started: time.Now(), log: a.log}
 	a.reporter.garbage = a.garbage
 	a.group.Go(func() { a.garbage.measureRegularly(ctx, a.config.VolumeStatsAggPeriod) })
 	if a.runtime == nil {
@@ -118,7 +119,7 @@ func (g *garbageCollector) measureRegularly(ctx context.Context, period time.Dur
 	}
 	period = cmp.Or(period, time.Minute) // for a kubelet 0 means its default
 	repeat(ctx, max(period, time.Second), func() bool {
-		if g.kubelet.leavesLimits() {
+		if g.kubelet.leavesLimits(g.config()) {
 			g.measure(ctx)
 		}
 		return true

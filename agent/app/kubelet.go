@@ -19,7 +19,6 @@ import (
 // configuration which duties are left to it.
 type kubeletDetector struct {
 	config        *config.Agent
-	live          func() *config.Agent    // the configuration in force; nil: config
 	node          *client.Node            // nil without an API server
 	searchPods    func(cgroupRoot string) // also below the kubelet's cgroup root
 	kubeletConfig atomic.Pointer[kubeletconfig.Config]
@@ -92,12 +91,8 @@ func (k *kubeletDetector) leavesGC() bool {
 }
 
 // leavesLimits reports whether eviction of pods above local-storage limits is left to the
-// agent, so that only one of the two does it.
-func (k *kubeletDetector) leavesLimits() bool {
-	c := k.config
-	if k.live != nil {
-		c = k.live()
-	}
+// agent by a configuration, so that only one of the two does it.
+func (k *kubeletDetector) leavesLimits(c *config.Agent) bool {
 	if !c.LocalStorageCapacityIsolation || c.LocalStorageLimits == "off" {
 		return false
 	}

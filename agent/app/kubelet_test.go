@@ -51,13 +51,13 @@ func TestKubeletDetector_UnreadableConfigurationCounts(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
 	log := slog.New(slog.DiscardHandler)
-	if n := detectKubelet(c, nil, func(string) {}, log); !n.leavesGC() || !n.leavesLimits() {
+	if n := detectKubelet(c, nil, func(string) {}, log); !n.leavesGC() || !n.leavesLimits(c) {
 		t.Error("without a kubelet, the agent does not collect garbage or enforce limits")
 	}
 	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := detectKubelet(c, nil, func(string) {}, log); n.leavesGC() || n.leavesLimits() {
-		t.Errorf("beside a kubelet: the agent collects garbage %t, enforces limits %t", n.leavesGC(), n.leavesLimits())
+	if n := detectKubelet(c, nil, func(string) {}, log); n.leavesGC() || n.leavesLimits(c) {
+		t.Errorf("beside a kubelet: the agent collects garbage %t, enforces limits %t", n.leavesGC(), n.leavesLimits(c))
 	}
 }

@@ -17,8 +17,8 @@ import (
 type policies struct {
 	config  func() *config.Agent
 	layout  func() (l signals.Layout, known bool)
-	limits  func() bool            // local-storage limits are left to the agent
-	prepare func(*eviction.Policy) // called before the loop adopts a policy
+	limits  func(*config.Agent) bool // local-storage limits are left to the agent
+	prepare func(*eviction.Policy)   // called before the loop adopts a policy
 	log     *slog.Logger
 
 	compiled map[policyKey]*agent.Rules // of the configuration of last
@@ -33,7 +33,7 @@ type policyKey struct {
 	limits bool
 }
 
-func newPolicies(config func() *config.Agent, layout func() (signals.Layout, bool), limits func() bool, prepare func(*eviction.Policy), log *slog.Logger) *policies {
+func newPolicies(config func() *config.Agent, layout func() (signals.Layout, bool), limits func(*config.Agent) bool, prepare func(*eviction.Policy), log *slog.Logger) *policies {
 	p := &policies{config: config, layout: layout, limits: limits, prepare: prepare, log: log, compiled: map[policyKey]*agent.Rules{}}
 	if first, err := config().Policy(p.last.layout); err == nil {
 		p.latest.Store(first) // published may be called before the first check
@@ -44,7 +44,8 @@ func newPolicies(config func() *config.Agent, layout func() (signals.Layout, boo
 // current returns the rules of the present configuration and layout. If the layout is no longer known,
 // the last one counts. The configuration was compiled before, so that it has no faults.
 func (p *policies) current() *agent.Rules {
-	key := policyKey{p.config(), p.last.layout, p.limits()}
+	c := p.config() // once: the next call may return another one
+	key := policyKey{c, p.last.layout, p.limits(c)}
 	if layout, known := p.layout(); known {
 		key.layout = layout
 	}

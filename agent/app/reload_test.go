@@ -162,6 +162,13 @@ func validText(r *rand.Rand, period string) string {
 		pick("", "maxFillRate: 8Gi\n") + pick("", "verbosity: 2\n") + pick("", "evictionPressureTransitionPeriod: 30s\n")
 }
 
+func writeText(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // spoil writes what must be refused, or removes the file.
 func spoil(t *testing.T, r *rand.Rand, path string) {
 	t.Helper()
@@ -195,9 +202,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 	before := descriptors(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 17))
-		if err := os.WriteFile(path, []byte(validText(r, "10s")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeText(t, path, validText(r, "10s"))
 		source := config.NewSource(path, config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
 		first, err := source.Load()
 		if err != nil {
@@ -205,7 +210,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		}
 		applied := 0
 		watch := reload.New(reload.Options[config.Agent]{Source: source, Current: first, Apply: func(*config.Agent) { applied++ }, Log: slog.New(slog.DiscardHandler)})
-		rules := newPolicies(watch.Config, func() (signals.Layout, bool) { return signals.Single, true }, func() bool { return false }, func(*eviction.Policy) {}, slog.New(slog.DiscardHandler))
+		rules := newPolicies(watch.Config, func() (signals.Layout, bool) { return signals.Single, true }, func(*config.Agent) bool { return false }, func(*eviction.Policy) {}, slog.New(slog.DiscardHandler))
 		l := &loaded{random: rand.New(rand.NewPCG(5, 19)), available: 500 * gib}
 		begun := rules.current()
 		a := agent.New(agent.Settings{Period: first.MonitoringPeriod, MaxFillRate: begun.MaxFillRate}, agent.Parts{Machine: eviction.New(begun.Policy), Observer: l, Pods: l, Victims: l, Inventory: l, Reporter: l,
@@ -224,9 +229,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 			if isValid := r.IntN(2) == 0; isValid {
 				valid++
 				text := validText(r, "10s")
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				writeText(t, path, text)
 				if inForce, err = source.Parse([]byte(text)); err != nil {
 					t.Fatal(err)
 				}
@@ -296,46 +299,6 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(all)
-}
-
-// Rules are compiled once for each configuration and layout, and are the latest ones even if a layout
-// returns.
-func TestPolicies_CompiledPerConfiguration(t *testing.T) {
-	parse := func(fields string) *config.Agent {
-		c, err := config.ParseFile([]byte(options.FileHead(config.Kind) + fields))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	now, layout, known, limits := parse("evictionsPerHour: 1\n"), signals.Single, true, true
-	var prepared []*eviction.Policy
-	p := newPolicies(func() *config.Agent { return now }, func() (signals.Layout, bool) { return layout, known }, func() bool { return limits },
-		func(p *eviction.Policy) { prepared = append(prepared, p) }, slog.New(slog.DiscardHandler))
-	first := p.current()
-	if p.current() != first || first.Limits.PerHour != 1 || !first.Policy.StorageLimits || p.configOf(first.Policy) != now || p.published() != first.Policy {
-		t.Errorf("%+v", first)
-	}
-	layout = signals.Split
-	second := p.current()
-	if known = false; second == first || second.Policy.Layout != signals.Split || p.current() != second {
-		t.Errorf("layout %s", second.Policy.Layout)
-	}
-	if layout, known = signals.Single, true; p.current() != first {
-		t.Error("the rules were compiled again for the same layout")
-	}
-	limits = false
-	if p.current().Policy.StorageLimits {
-		t.Error("local-storage limits are left to the kubelet")
-	}
-	limits, now = true, parse("evictionsPerHour: 2\nverbosity: 2\nmaxFillRate: 1Gi\n")
-	changed := p.current()
-	if changed == first || changed.Limits.PerHour != 2 || !changed.LogChecks || changed.MaxFillRate != 1<<30 || p.configOf(changed.Policy) != now || p.configOf(first.Policy) != nil {
-		t.Errorf("%+v", changed)
-	}
-	if len(prepared) != 5 || prepared[4] != changed.Policy {
-		t.Errorf("%d policies were prepared", len(prepared))
-	}
 }
 
 // The configuration that the loop has adopted is recorded once, with the first check by it.

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -247,5 +249,28 @@ func checkParsed(t *testing.T, c *config.Agent, err error) {
 	}
 	if c.FillRate() <= 0 || c.MonitoringPeriod <= 0 || c.ReservedMemory() < 0 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The largest content that is read, of values that the parser makes the most of, costs an agent a bounded part of
+// its memory, whether it is valid or not.
+func TestParseFile_BoundsMemory(t *testing.T) {
+	head := options.FileHead(config.Kind)
+	for name, content := range map[string]string{
+		"list":            "protectedNamespaces: [" + strings.Repeat("a,", options.MaxFileBytes/2),
+		"lines":           "protectedNamespaces:\n" + strings.Repeat("- a\n", options.MaxFileBytes/4),
+		"repeated fields": strings.Repeat("verbosity: 1\n", options.MaxFileBytes/13),
+	} {
+		content = (head + content)[:options.MaxFileBytes-2]
+		if name == "list" {
+			content = strings.TrimSuffix(content, ",") + "]"
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := config.ParseFile([]byte(content))
+		runtime.ReadMemStats(&after)
+		if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 64 {
+			t.Errorf("%s: %d MiB are allocated, error %.200v", name, allocated, err)
+		}
 	}
 }

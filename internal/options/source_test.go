@@ -115,7 +115,7 @@ func TestSource_ReadRefuses(t *testing.T) {
 		"device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "no regular file", false},
 		"too large": {func(path string) error {
 			return os.WriteFile(path, make([]byte, options.MaxFileBytes+1), 0o600)
-		}, "is larger than 1048576 bytes", true},
+		}, "is larger than 131072 bytes", true},
 		"loop of links": {func(path string) error { return os.Symlink(path, path) }, "too many levels", true},
 	} {
 		s := sourceOf(t, "")

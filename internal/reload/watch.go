@@ -14,8 +14,11 @@ import (
 // 2 KB takes 20 µs.
 const Period = 5 * time.Second
 
-// maxProblems bounds the problems of a refusal that are stored and logged.
-const maxProblems = 20
+// Bounds of what is stored and logged of a refusal.
+const (
+	maxProblems     = 20
+	maxProblemBytes = 512 // of each
+)
 
 // Options configure a [Watch].
 type Options[C any] struct {
@@ -43,7 +46,8 @@ type state[C any] struct {
 	changes []options.Change // from the previous configuration
 	applied int
 	refused *Refusal
-	refuses int // refusals so far
+	of      finding // that is refused
+	refuses int     // refusals so far
 }
 
 // finding is what a poll has found: the sum of the file, or why it cannot be read.
@@ -127,20 +131,12 @@ func (w *Watch[C]) poll(now time.Time) {
 	switch {
 	case err == nil && found.sum == s.sum:
 		w.resume(s)
-	case s.refused != nil && (finding{s.refused.Sum, s.refused.fault()}) == found:
+	case s.refused != nil && s.of == found:
 	case err != nil:
-		w.refuse(s, Refusal{At: now, Cause: Unreadable, Problems: []string{found.fault}})
+		w.refuse(s, found, Refusal{At: now, Cause: Unreadable, Problems: []string{found.fault}})
 	default:
-		w.consider(s, data, found.sum, now)
+		w.consider(s, data, found, now)
 	}
-}
-
-// fault returns the finding of a file that cannot be read.
-func (r *Refusal) fault() string {
-	if r.Cause == Unreadable {
-		return r.Problems[0]
-	}
-	return ""
 }
 
 // resume ends a refusal, since the file is again the one in force.
@@ -155,18 +151,18 @@ func (w *Watch[C]) resume(s *state[C]) {
 }
 
 // consider applies a content of the file, or refuses it.
-func (w *Watch[C]) consider(s *state[C], data []byte, sum string, now time.Time) {
+func (w *Watch[C]) consider(s *state[C], data []byte, found finding, now time.Time) {
 	config, err := w.Source.Parse(data)
 	if err != nil {
-		w.refuse(s, Refusal{At: now, Sum: sum, Cause: Invalid, Problems: strings.Split(err.Error(), "\n")})
+		w.refuse(s, found, Refusal{At: now, Cause: Invalid, Problems: strings.Split(err.Error(), "\n")})
 		return
 	}
 	changes := w.Source.Changes(s.config, config)
 	if fixed := texts(changes, false); len(fixed) > 0 {
-		w.refuse(s, Refusal{At: now, Sum: sum, Cause: Restart, Problems: fixed})
+		w.refuse(s, found, Refusal{At: now, Cause: Restart, Problems: fixed})
 		return
 	}
-	next := &state[C]{config: config, sum: sum, since: now, changes: changes, applied: s.applied + 1, refuses: s.refuses}
+	next := &state[C]{config: config, sum: found.sum, since: now, changes: changes, applied: s.applied + 1, refuses: s.refuses}
 	if len(changes) == 0 { // comments, or the order of lines
 		next.config, next.changes = s.config, s.changes
 	}
@@ -174,7 +170,7 @@ func (w *Watch[C]) consider(s *state[C], data []byte, sum string, now time.Time)
 	if len(changes) > 0 {
 		w.Apply(config)
 	}
-	w.Log.Info("Applied a changed configuration", "config", w.Source.Path(), "sha256", sum, "changes", strings.Join(texts(changes, true), "; "))
+	w.Log.Info("Applied a changed configuration", "config", w.Source.Path(), "sha256", found.sum, "changes", strings.Join(texts(changes, true), "; "))
 }
 
 // texts returns the changes of options that are live, or that are not.
@@ -187,13 +183,19 @@ func texts(changes []options.Change, live bool) (all []string) {
 	return all
 }
 
-func (w *Watch[C]) refuse(s *state[C], r Refusal) {
+// refuse refuses what a poll has found.
+func (w *Watch[C]) refuse(s *state[C], found finding, r Refusal) {
 	if n := len(r.Problems) - maxProblems; n > 0 {
 		r.Problems = append(r.Problems[:maxProblems:maxProblems], "and more")
 	}
-	r.Remedy = remedies[r.Cause]
+	for i, p := range r.Problems {
+		if len(p) > maxProblemBytes {
+			r.Problems[i] = strings.ToValidUTF8(p[:maxProblemBytes], "") + "…"
+		}
+	}
+	r.Sum, r.Remedy = found.sum, remedies[r.Cause]
 	next := *s
-	next.refused, next.refuses = &r, s.refuses+1
+	next.refused, next.of, next.refuses = &r, found, s.refuses+1
 	w.state.Store(&next)
 	w.Log.Error("Refused a changed configuration, the previous one stays in force", "config", w.Source.Path(), "sha256", r.Sum,
 		"cause", string(r.Cause), "problems", strings.Join(r.Problems, "; "), "remedy", r.Remedy)

@@ -333,17 +333,48 @@ func TestWatch_ServesConfigz(t *testing.T) {
 	}
 }
 
-// Many faults are bounded in what is logged and stored.
+// Many and long faults are bounded in what is logged and stored, and are refused once.
 func TestWatch_BoundsProblems(t *testing.T) {
-	e := newEnv(t, filepath.Join(t.TempDir(), "sample.yaml"), text("limit: low\n"))
 	var fields strings.Builder
-	for i := range 5000 {
+	for i := range 1000 {
 		fmt.Fprintf(&fields, "unknown%d: %s\n", i, strings.Repeat("x", 100))
 	}
-	e.write(text(fields.String()))
-	e.poll(2)
-	if r := e.watch.state.Load().refused; r == nil || len(r.Problems) != maxProblems+1 || len(e.log.String()) > 16<<10 {
-		t.Errorf("%d problems, %d bytes are logged", len(r.Problems), len(e.log.String()))
+	for name, tc := range map[string]struct {
+		content  string
+		problems int
+	}{
+		"many fields":    {fields.String(), maxProblems + 1},
+		"a long field":   {"? " + strings.Repeat("k", 100<<10) + "\n: low\n", 1},
+		"repeated field": {strings.Repeat("limit: low\n", 8000), 3},
+	} {
+		e := newEnv(t, filepath.Join(t.TempDir(), "sample.yaml"), text("limit: low\n"))
+		e.write(text(tc.content))
+		e.poll(4)
+		s := e.watch.state.Load()
+		if s.refused == nil || s.refused.Cause != Invalid || len(s.refused.Problems) != tc.problems || s.refuses != 1 || len(e.log.String()) > 16<<10 {
+			t.Fatalf("%s: %d refusals, the last %.2000v, %d bytes are logged", name, s.refuses, s.refused, len(e.log.String()))
+		}
+		for _, p := range s.refused.Problems {
+			if len(p) > maxProblemBytes+len("…") {
+				t.Errorf("%s: a problem has %d bytes", name, len(p))
+			}
+		}
+	}
+}
+
+// The error of a long path is longer than a problem may be.
+func TestWatch_RefusesLongPathOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("a", 200), strings.Repeat("b", 200), strings.Repeat("c", 200))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e := newEnv(t, filepath.Join(dir, "sample.yaml"), text("limit: low\n"))
+	if err := os.Remove(e.path); err != nil {
+		t.Fatal(err)
+	}
+	e.poll(6)
+	if s := e.watch.Status(); !s.Refused || s.Refusals != 1 || e.log.Count("Refused a changed configuration") != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 
