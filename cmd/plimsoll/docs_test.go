@@ -30,7 +30,7 @@ var flagsOfOthers = strings.Fields(`
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
-	unit vacuum-size`)
+	unit vacuum-size check format ignore-missing ignore-not-found reset-values`)
 
 // Documents, examples, manifests and help texts name only flags and values of the program.
 func TestDocs_NameFlagsThatExist(t *testing.T) {
