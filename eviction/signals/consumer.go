@@ -64,16 +64,20 @@ func (c *Consumption) DiffersFrom(before *Consumption) bool {
 // maxName is the maximum length of a consumer's name in bytes. A path may have 4 KiB.
 const maxName = 128
 
-// PrintableName returns a name for logs and terminals: without control characters and other
-// characters that are not printed, and with a mark in place of its middle if it is long.
-func PrintableName(name string) string {
-	name = strings.Map(func(r rune) rune {
+// PrintableName returns a name as [Printable] does, of at most 128 bytes.
+func PrintableName(name string) string { return Printable(name, maxName) }
+
+// Printable returns a text of another program for logs and terminals: without control characters
+// and other characters that are not printed, and with a mark in place of its middle if it is
+// longer than most bytes.
+func Printable(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, beginAndEnd(name, 4*maxName)) // a long name is not copied as a whole
-	return beginAndEnd(name, maxName)
+	}, beginAndEnd(text, 4*most)) // a long text is not copied as a whole
+	return beginAndEnd(text, most)
 }
 
 // beginAndEnd returns the text, or its beginning and its end with a mark between.

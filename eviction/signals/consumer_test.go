@@ -29,6 +29,14 @@ func TestPrintableName_IsBoundedAndPrintable(t *testing.T) {
 	}
 }
 
+func TestPrintable_IsBounded(t *testing.T) {
+	for most, want := range map[int]string{300: strings.Repeat("a?", 150), 11: "a?a?...?a?a"} {
+		if got := Printable(strings.Repeat("a\x1b", 150), most); len(got) > most || most == 300 && got != want {
+			t.Errorf("at most %d: got %q", most, got)
+		}
+	}
+}
+
 func TestDiffersFrom_ReportsOrderAndGrowth(t *testing.T) {
 	of := func(names string, amounts ...Amount) *Consumption {
 		c := &Consumption{}
