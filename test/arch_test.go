@@ -63,7 +63,7 @@ var mayImport = map[string]struct {
 	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
 	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
 	"internal/nodestatus":      {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
-	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
+	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "internal/vitals", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
 	"internal/decisionlog":     {nil, "it writes lines, and what they say is decided elsewhere"},
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
@@ -92,12 +92,22 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/vitals", "stats"},
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
+	"cmd/plimsoll": {[]string{"internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
+
+	// The client, for any system.
+	"internal/vitals":                {[]string{"eviction/signals"}, "the text of published values is independent of what publishes and reads it"},
+	"internal/clusterstatus":         {[]string{"eviction/signals", "internal/output", "internal/vitals"}, "the state of a cluster follows from facts; the facts are read elsewhere"},
+	"internal/output":                {[]string{"internal/strictyaml"}, "formats and tables are independent of their content"},
+	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
+	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
+	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
+	"cmd/kubectl-plimsoll": {[]string{"internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/heartbeat", "internal/kube/user", "internal/output"},
+		"it has the commands of the client, and links nothing of a node"},
 
 	// Packages outside the product. They may import the product; the product must not import
 	// them.
@@ -140,16 +150,16 @@ var mayUse = []struct {
 	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
-	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
+	{"golang.org/x/term", []string{"cmd/kubectl-plimsoll", "test/demo", "test/"}, "only the client and the demo draw on a terminal"},
+	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/user", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster", "test/harness/nodee2e"}, "input of users is decoded in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests (docs/internals/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line belongs to the program, not to its packages"},
-	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from each program's table of options"},
+	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config", "internal/kube/user"}, "flags are made from each program's table of options, and those of a connection by client-go"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package has the instruments; the others receive functions (docs/internals/decisions/019)"},
@@ -344,13 +354,41 @@ func TestSources_HaveNoLocalPath(t *testing.T) {
 // TestProgram_LinksNoClientset checks that the product links no package that registers every type of the API
 // (docs/internals/decisions/038).
 func TestProgram_LinksNoClientset(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "../cmd/plimsoll").Output()
+	for _, program := range []string{"../cmd/plimsoll", "../cmd/kubectl-plimsoll"} {
+		for _, p := range linked(t, "linux", program) {
+			if p == "k8s.io/client-go/kubernetes" || strings.HasPrefix(p, "k8s.io/client-go/kubernetes/") || strings.HasPrefix(p, "k8s.io/client-go/informers") {
+				t.Errorf("%s links %s: use internal/kube/api", program, p)
+			}
+		}
+	}
+}
+
+// linked returns the packages of a program for a system.
+func linked(t *testing.T, system, program string) []string {
+	t.Helper()
+	list := exec.Command("go", "list", "-deps", program)
+	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range strings.Fields(string(out)) {
-		if p == "k8s.io/client-go/kubernetes" || strings.HasPrefix(p, "k8s.io/client-go/kubernetes/") || strings.HasPrefix(p, "k8s.io/client-go/informers") {
-			t.Errorf("the program links %s: use internal/kube/api", p)
+	return strings.Fields(string(out))
+}
+
+// ofNodes lists what only a program on a node needs. Some of it compiles on other systems, and would make
+// the client larger.
+var ofNodes = []string{"agent", "stats", "cgroupnotify", "lifecycle", "simulate", "internal/cgroup", "internal/cri", "internal/kill", "internal/kmsg",
+	"internal/kube/client", "internal/evict", "internal/doctor/probe", "internal/metrics"}
+
+// TestClient_IsPortable checks that kubectl plimsoll links nothing of a node, on any system.
+func TestClient_IsPortable(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, p := range linked(t, system, "../cmd/kubectl-plimsoll") {
+			ours, is := strings.CutPrefix(p, modulePath)
+			if is && slices.ContainsFunc(ofNodes, func(of string) bool { return ours == of || strings.HasPrefix(ours, of+"/") }) ||
+				strings.HasPrefix(p, "google.golang.org/grpc") || strings.HasPrefix(p, "github.com/google/cadvisor") || strings.HasPrefix(p, "k8s.io/cri-api") {
+				t.Errorf("the client for %s links %s, which belongs to a node", system, p)
+			}
 		}
 	}
 }

@@ -34,11 +34,11 @@ func NewList(nodes []Node, now time.Time) *List {
 }
 
 // Names implements output.Document.
-func (l *List) Names() (names []string, has bool) {
+func (l *List) Names() (names []string) {
 	for i := range l.Items {
 		names = append(names, "node/"+l.Items[i].Name)
 	}
-	return names, true
+	return names
 }
 
 // Table implements output.Document.

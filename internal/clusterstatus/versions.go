@@ -50,7 +50,7 @@ func NewVersions(client Build, agents []*Agent, now time.Time) *Versions {
 }
 
 // Names implements output.Document.
-func (v *Versions) Names() (names []string, has bool) { return nil, false }
+func (v *Versions) Names() []string { return nil }
 
 // Table implements output.Document.
 func (v *Versions) Table(wide bool) *output.Table {

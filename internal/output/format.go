@@ -2,7 +2,7 @@ package output
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -25,14 +25,23 @@ const (
 )
 
 // Formats returns the values of --output. [Text] is its absence.
-func Formats() []string { return []string{string(Wide), string(JSON), string(YAML), string(Name)} }
+func Formats() []Format { return []Format{Wide, JSON, YAML, Name} }
 
-// ParseFormat returns the format of that name. Returns an error if there is none.
-func ParseFormat(name string) (Format, error) {
-	if name != string(Text) && !slices.Contains(Formats(), name) {
-		return Text, fmt.Errorf("--output: %q: must be one of %s", name, strings.Join(Formats(), ", "))
+// Parse returns the format of that name. Returns an error if it is none of those that suit.
+func Parse(name string, suit []Format) (Format, error) {
+	if f := Format(name); f == Text || slices.Contains(suit, f) {
+		return f, nil
 	}
-	return Format(name), nil
+	return Text, errors.New("must be one of " + Join(suit))
+}
+
+// Join returns the names of formats.
+func Join(formats []Format) string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Header begins every document.
@@ -48,11 +57,12 @@ func NewHeader(kind string) Header { return Header{"plimsoll.dev/v1alpha1", kind
 type Document interface {
 	// Table returns the document as a table.
 	Table(wide bool) *Table
-	// Names returns the objects of the document as TYPE/NAME, and false if it has no objects.
-	Names() (names []string, has bool)
+	// Names returns the objects of the document as TYPE/NAME; nil if it has none, which [Name] does not
+	// suit.
+	Names() []string
 }
 
-// Write writes a document. Returns an error if the format does not suit the document, or that of out.
+// Write writes a document. Returns the error of out, or an error if the document has no JSON.
 func (f Format) Write(out io.Writer, d Document, colour bool) error {
 	switch f {
 	case JSON:
@@ -68,11 +78,7 @@ func (f Format) Write(out io.Writer, d Document, colour bool) error {
 		_, err = out.Write(text)
 		return err
 	case Name:
-		names, has := d.Names()
-		if !has {
-			return fmt.Errorf("--output=%s: this command lists no objects; use one of %s, %s, %s", Name, Wide, JSON, YAML)
-		}
-		_, err := io.WriteString(out, lines(names))
+		_, err := io.WriteString(out, lines(d.Names()))
 		return err
 	}
 	_, err := io.WriteString(out, d.Table(f == Wide).text(colour))

@@ -35,9 +35,7 @@ func (l *list) Table(wide bool) *output.Table {
 	return t
 }
 
-func (l *list) Names() ([]string, bool) {
-	return []string{"thing/a", "thing/longer"}, l.Kind != "NoList"
-}
+func (l *list) Names() []string { return []string{"thing/a", "thing/longer"} }
 
 func things() *list {
 	return &list{output.NewHeader("ThingList"), []string{"a", "longer<&>"}}
@@ -52,7 +50,7 @@ func TestFormats_MeanTheSame(t *testing.T) {
 		"yaml": "apiVersion: plimsoll.dev/v1alpha1\nitems:\n- a\n- longer<&>\nkind: ThingList\n",
 		"name": "thing/a\nthing/longer\n",
 	} {
-		f, err := output.ParseFormat(name)
+		f, err := output.Parse(name, output.Formats())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,15 +65,11 @@ func TestFormats_MeanTheSame(t *testing.T) {
 	}
 }
 
-func TestFormat_RefusesOthers(t *testing.T) {
-	if _, err := output.ParseFormat("jsonpath"); err == nil || !strings.Contains(err.Error(), "must be one of wide, json, yaml, name") {
-		t.Errorf("got %v", err)
-	}
-	d := things()
-	d.Kind = "NoList"
-	var out bytes.Buffer
-	if err := output.Name.Write(&out, d, false); err == nil || out.Len() > 0 {
-		t.Errorf("names of a document without objects: %v, %q", err, out.String())
+func TestParse_RefusesOtherFormats(t *testing.T) {
+	for _, name := range []string{"jsonpath", "name", "Wide"} {
+		if f, err := output.Parse(name, []output.Format{output.Wide, output.JSON}); err == nil || err.Error() != "must be one of wide, json" || f != output.Text {
+			t.Errorf("%s: got %q, %v", name, f, err)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func AddFlags(set *pflag.FlagSet, namespace string) *Flags {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "`path` of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", "" // Kubernetes 1.19 removed them
-	names.ContextOverrideFlags.Namespace.Default, names.Timeout.Default = namespace, "1m"
+	names.ContextOverrideFlags.Namespace.Default, names.Timeout.Default, names.ClusterOverrideFlags.APIServer.ShortName = namespace, "1m", "s"
 	auth, cluster, context := &names.AuthOverrideFlags, &names.ClusterOverrideFlags, &names.ContextOverrideFlags
 	for flag, usage := range map[*clientcmd.FlagInfo]string{
 		&names.CurrentContext:          "`name` of the kubeconfig's context; empty: the current one",

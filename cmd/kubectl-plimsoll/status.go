@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/internal/clusterstatus"
+	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
+	"plimsoll.dev/plimsoll/internal/kube/user"
+	"plimsoll.dev/plimsoll/internal/output"
+)
+
+func statusCommand(flags *user.Flags) *cobra.Command {
+	var selector string
+	var format output.Format
+	cmd := &cobra.Command{
+		Use:     "status [NODE...]",
+		GroupID: groupSee,
+		Short:   "Show the state of nodes and their agents, the most urgent first",
+		Long: `Shows one line for each node: whether its agent is armed, the signal nearest to its
+threshold, conditions of the node, the last eviction, findings of the doctor, and the
+version of the agent. Nodes that need attention are first. The state is what agents
+published with their last heartbeat, which is 10 s old at most. A silent agent has
+published nothing for 40 s. Of a silent or missing agent, signals are unknown.
+
+The command lists nodes and leases once each, and changes nothing. It needs the right to
+list nodes, and leases in the namespace of the agents.
+
+Exit status: 0 the state was read, whatever it is; 1 it could not be read, or a named node
+does not exist; 2 invalid flags.`,
+		Example: `  # All nodes, the most urgent first
+  kubectl plimsoll status
+
+  # The nodes of a pool, with every signal and threshold
+  kubectl plimsoll status -l pool=batch -o wide
+
+  # The names of the nodes with a disarmed agent
+  kubectl plimsoll status -o json | jq -r '.items[] | select(.agent == "disarmed").name'`,
+		ValidArgsFunction: completeNodes(flags),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r := collect.Request{Names: args, Selector: selector}
+		if err := r.Validate(); err != nil {
+			return invalidError{err}
+		}
+		connection, err := flags.Dial(userAgent(cmd))
+		if err != nil {
+			return err
+		}
+		r.Client, r.Namespace = connection.Client, connection.Namespace
+		nodes, err := r.Nodes(cmd.Context())
+		if err != nil && len(nodes) == 0 {
+			return fmt.Errorf("%w (%s)", err, connection.Name())
+		}
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n clusterstatus.Node) bool { return n.Agent != nil }) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "No agent of these nodes has a lease in the namespace %s of %s. For agents in another namespace, give --namespace\n",
+				connection.Namespace, connection.Name())
+		}
+		return errors.Join(show(cmd, format, clusterstatus.NewList(nodes, connection.Now())), err)
+	}
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "`labels` that nodes must have, such as pool=batch,zone!=a; empty: all nodes")
+	addOutput(cmd, &format, output.Formats())
+	return cmd
+}
