@@ -96,17 +96,18 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
+	"cmd/plimsoll": {[]string{"cmd/internal/help", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
 	"internal/vitals":                {[]string{"eviction/signals"}, "the text of published values is independent of what publishes and reads it"},
 	"internal/clusterstatus":         {[]string{"eviction/signals", "internal/output", "internal/vitals"}, "the state of a cluster follows from facts; the facts are read elsewhere"},
 	"internal/output":                {[]string{"internal/strictyaml"}, "formats and tables are independent of their content"},
+	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
 	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
 	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
 	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
-	"cmd/kubectl-plimsoll": {[]string{"internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/heartbeat", "internal/kube/user", "internal/output"},
+	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/help", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/heartbeat", "internal/kube/user", "internal/output"},
 		"it has the commands of the client, and links nothing of a node"},
 
 	// Packages outside the product. They may import the product; the product must not import

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/cmd/internal/help"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/kubectl-plimsoll.md instead of comparing it")
@@ -96,7 +98,7 @@ func TestHelp_StandsAlone(t *testing.T) {
 			t.Errorf("%s --help: status %d\n%s%s", c.CommandPath(), status, out, errs)
 		}
 		for line := range strings.Lines(out) {
-			if len(line) > maxColumns+1 {
+			if len(line) > help.MaxColumns+1 {
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), len(line), line)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/output"
@@ -69,8 +70,9 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.SetUsageFunc(writeUsage)
-	root.SetHelpCommand(helpCommand())
+	root.SetUsageFunc(help.Usage)
+	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
+	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
 	flags := user.AddFlags(root.PersistentFlags(), heartbeat.Namespace)
