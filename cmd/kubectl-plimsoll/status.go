@@ -22,9 +22,9 @@ func statusCommand(flags *user.Flags) *cobra.Command {
 		Short:   "Show the state of nodes and their agents, the most urgent first",
 		Long: `Shows one line for each node: whether its agent is armed, the signal nearest to its
 threshold, conditions of the node, the last eviction, findings of the doctor, and the
-version of the agent. Nodes that need attention are first. The state is what agents
-published with their last heartbeat, which is 10 s old at most. A silent agent has
-published nothing for 40 s. Of a silent or missing agent, signals are unknown.
+version of the agent. Nodes that need attention are first. Agents publish their state
+every 10 s, with values of their last periodic check. A silent agent has published
+nothing for 40 s. Signals of a silent or missing agent are unknown.
 
 The command lists nodes and leases once each, and changes nothing. It needs the right to
 list nodes, and leases in the namespace of the agents.
