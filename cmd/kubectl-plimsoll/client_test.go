@@ -121,6 +121,7 @@ func TestRun_ExitStatuses(t *testing.T) {
 
 func TestVersion_CountsAgents(t *testing.T) {
 	_, kubeconfig := start(t, heartbeat.Namespace)
+	t.Setenv("KUBECONFIG", kubeconfig)
 	for line, want := range map[string]string{
 		"version":                  "COMPONENT   VERSION   NODES\nclient      devel     -\nagent       0.3.0     2\n",
 		"version --client":         "COMPONENT   VERSION   NODES\nclient      devel     -\n",
@@ -128,7 +129,7 @@ func TestVersion_CountsAgents(t *testing.T) {
 		"version -n nowhere":       "COMPONENT   VERSION   NODES\nclient      devel     -\n",
 		"version --client -o wide": "PLATFORM",
 	} {
-		status, out, errs := execute(append(strings.Fields(line), "--kubeconfig", kubeconfig)...)
+		status, out, errs := execute(strings.Fields(line)...)
 		if status != 0 || !strings.Contains(out, want) || errs != "" {
 			t.Errorf("%s: status %d, got\n%s%swant\n%s", line, status, out, errs, want)
 		}

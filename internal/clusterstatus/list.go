@@ -77,7 +77,19 @@ func (r *Row) conditionCell() output.Cell {
 	return c
 }
 
-// signalCell returns the signal with the least available in thresholds, or all of them.
+// tighter compares readings for the cell of a row: hard thresholds that are met first, then the amount
+// that is available in thresholds.
+func tighter(a, b vitals.Reading) int {
+	met := func(r *vitals.Reading) int {
+		if r.Below() && !r.Soft {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(met(&a), met(&b)), cmp.Compare(ratio(&a), ratio(&b)))
+}
+
+// signalCell returns the tightest reading, or all of them.
 func (r *Row) signalCell(all bool) output.Cell {
 	if r.Agent == Silent {
 		return output.Cell{Text: "unknown", Level: output.Warning}
@@ -85,7 +97,7 @@ func (r *Row) signalCell(all bool) output.Cell {
 	if len(r.readings) == 0 {
 		return output.Cell{}
 	}
-	tightest := slices.MinFunc(r.readings, func(a, b vitals.Reading) int { return cmp.Compare(ratio(&a), ratio(&b)) })
+	tightest := slices.MinFunc(r.readings, tighter)
 	c := output.Cell{Text: readingText(&tightest)}
 	switch {
 	case tightest.Below() && !tightest.Soft:
@@ -161,12 +173,15 @@ func (l *List) summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
 		}
 	}
-	if pressed > 0 {
-		parts = append(parts, fmt.Sprintf("%d under pressure", pressed))
-	}
-	noun := "nodes"
+	text := fmt.Sprintf("%d nodes", len(l.Items))
 	if len(l.Items) == 1 {
-		noun = "node"
+		text = "1 node"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%d %s: %s", len(l.Items), noun, strings.Join(parts, ", ")), ": ")
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	if pressed > 0 {
+		text += fmt.Sprintf("; %d under pressure", pressed)
+	}
+	return text
 }

@@ -69,7 +69,7 @@ func (v *Versions) Table(wide bool) *output.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	if v.Silent > 0 {
-		t.Summary = fmt.Sprintf("%d silent agents are left out: kubectl plimsoll status names them", v.Silent)
+		t.Summary = fmt.Sprintf("silent agents, not counted: %d; kubectl plimsoll status names them", v.Silent)
 	}
 	return t
 }

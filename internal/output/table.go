@@ -63,7 +63,7 @@ func (t *Table) text(colour bool) string {
 func writeRow(b *strings.Builder, row []Cell, widths []int, colour bool) {
 	for i := range row {
 		text := row[i].shown()
-		if colour && row[i].Level != Normal {
+		if colour && row[i].Level != Normal && row[i].Text != "" {
 			b.WriteString(colours[row[i].Level] + text + endColour)
 		} else {
 			b.WriteString(text)
