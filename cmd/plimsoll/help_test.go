@@ -28,7 +28,7 @@ func TestHelp_OfUnknownCommandFails(t *testing.T) {
 	}
 }
 
-// Flags are wrapped, and in one section.
+// Flags are wrapped.
 func TestHelp_FitsTerminal(t *testing.T) {
 	eachCommand(rootCommand(), func(c *cobra.Command) {
 		_, out, _ := plimsoll("", append(strings.Fields(c.CommandPath())[1:], "--help")...)
@@ -38,7 +38,7 @@ func TestHelp_FitsTerminal(t *testing.T) {
 			t.Errorf("%s --help has no flags, or those of a connection:\n%s", c.CommandPath(), usage)
 		}
 		for line := range strings.Lines(flags) {
-			if len(line) > help.MaxColumns+1 {
+			if len(line) > help.MaxColumns+1 && strings.Contains(strings.TrimSpace(line), " ") { // a long default is one word
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), len(line), line)
 			}
 		}
