@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,14 @@ import (
 // the kubeconfig.
 func start(t *testing.T, namespace string) (c *fakeapiserver.Cluster, kubeconfig string) {
 	t.Helper()
-	c = fakeapiserver.New(fakeapiserver.Size{Nodes: 3, Images: 2})
-	for i, armed := range []string{"true", "false"} {
+	return serve(t, namespace, fakeapiserver.Size{Nodes: 3, Images: 2}, "true", "false")
+}
+
+// serve serves a cluster in which the first nodes have an agent that is armed or not.
+func serve(t testing.TB, namespace string, size fakeapiserver.Size, armed ...string) (c *fakeapiserver.Cluster, kubeconfig string) {
+	t.Helper()
+	c = fakeapiserver.New(size)
+	for i, armed := range armed {
 		renewed, seconds := metav1.NewMicroTime(time.Now()), int32(40)
 		c.AddLease(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fakeapiserver.NodeName(i), Annotations: map[string]string{
@@ -192,5 +199,15 @@ func TestColours_OnTerminalsOnly(t *testing.T) {
 	defer file.Close()
 	if isTerminal(file) || isTerminal(&bytes.Buffer{}) {
 		t.Error("a file or a buffer is a terminal")
+	}
+}
+
+// The whole command: connection with TLS, lists, conversion, table.
+func BenchmarkStatus_5000(b *testing.B) {
+	_, kubeconfig := serve(b, heartbeat.Namespace, fakeapiserver.Size{Nodes: 5000, Images: 30}, slices.Repeat([]string{"true"}, 5000)...)
+	for b.Loop() {
+		if status, out, errs := execute("status", "--kubeconfig", kubeconfig); status != 0 || strings.Count(out, "\n") != 5002 {
+			b.Fatal(status, errs)
+		}
 	}
 }

@@ -121,6 +121,35 @@ func TestList_Formats(t *testing.T) {
 	compare(t, "status.none.json", NewList(nil, noon), output.JSON, false)
 }
 
+// The example of the how-to page is what the program prints for these nodes.
+func TestList_ExampleOfDocument(t *testing.T) {
+	example := []Node{
+		node("pool-a-1", agent(nil)), node("pool-a-2", agent(memory(340*mebi))),
+		node("pool-a-10", agent(func(a *Agent) {
+			memory(83 * mebi)(a)
+			a.Conditions = []string{"MemoryPressure"}
+			a.LastEviction = vitals.Eviction{Time: noon.Add(-3 * time.Second), Pod: "shop/cart-6d5f9-x2k4p", Cause: "memory.available"}
+		})),
+		node("pool-b-1", agent(func(a *Agent) {
+			memory(61 * mebi)(a)
+			a.Armed, a.Reason, a.Conditions = false, "the Node's annotation is set to disarmed", []string{"MemoryPressure"}
+		})),
+		node("pool-b-2", agent(func(a *Agent) { a.Renewed = noon.Add(-4 * time.Minute) })),
+	}
+	var out strings.Builder
+	if err := output.Text.Write(&out, NewList(example, noon), false); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "see-the-cluster.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const indent = "       "
+	if want := indent + strings.ReplaceAll(strings.TrimSuffix(out.String(), "\n"), "\n", "\n"+indent); !strings.Contains(string(page), want) {
+		t.Errorf("docs/how-to/see-the-cluster.md does not have this output:\n%s", want)
+	}
+}
+
 func TestVersions_Formats(t *testing.T) {
 	agents := []*Agent{agent(nil), agent(func(a *Agent) { a.Version = "0.10.0" }), agent(func(a *Agent) { a.Renewed = noon.Add(-time.Hour) }), agent(nil)}
 	client := Build{Version: "0.3.0", Revision: "abc", Go: "go1.26.8", Platform: "darwin/arm64"}

@@ -165,12 +165,3 @@ func TestNodes_TextsArePrintable(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkNodes_5000(b *testing.B) {
-	_, r := serve(b, fakeapiserver.Size{Nodes: 5000, Images: 30})
-	for b.Loop() {
-		if nodes, err := r.Nodes(b.Context()); err != nil || len(nodes) != 5000 {
-			b.Fatal(len(nodes), err)
-		}
-	}
-}
