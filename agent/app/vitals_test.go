@@ -24,7 +24,7 @@ func TestReadings_HaveHighestThresholds(t *testing.T) {
 	}
 	percent := eviction.Threshold{Signal: signals.NodefsAvailable, Value: eviction.Value{Fraction: 0.5, Percent: "50%"}}
 	p, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{
-		at(signals.MemoryAvailable, 100, 0), at(signals.MemoryAvailable, 300, time.Minute), at(signals.MemoryAvailable, 200, time.Hour),
+		at(signals.MemoryAvailable, 100, 0), at(signals.MemoryAvailable, 200, time.Hour), at(signals.MemoryAvailable, 300, time.Minute),
 		at(signals.AllocatableMemoryAvailable, 150, 0), percent, at(signals.PIDAvailable, 7, 0), at(signals.PIDAvailable, 9, time.Minute),
 	}, BindAllocatable: true, Layout: signals.Single})
 	if err != nil {

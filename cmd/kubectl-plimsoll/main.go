@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/klog/v2"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
@@ -32,7 +34,12 @@ type invalidError struct{ error }
 
 func (e invalidError) Unwrap() error { return e.error }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// client-go logs what it returns as an error too, and warnings of the API server, which can have any
+	// text.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 func run(args []string, out, errs io.Writer) int {
 	root := rootCommand()
@@ -64,7 +71,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-plimsoll",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
-		Short:         "Show and control Plimsoll's agents in a cluster",
+		Short:         "Show Plimsoll's agents in a cluster",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
