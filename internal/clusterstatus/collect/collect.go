@@ -26,8 +26,11 @@ type Request struct {
 	Selector  string   // of labels of nodes; empty: all
 }
 
-// Validate returns an error if the selector cannot be parsed.
+// Validate returns an error if the selector cannot be parsed, or is given beside names.
 func (r *Request) Validate() error {
+	if r.Selector != "" && len(r.Names) > 0 {
+		return fmt.Errorf("--selector: %q: name nodes, or select them by labels", r.Selector)
+	}
 	if _, err := labels.Parse(r.Selector); err != nil {
 		return fmt.Errorf("--selector: %q: %w", r.Selector, err)
 	}

@@ -116,6 +116,10 @@ func TestValidate_RefusesSelectors(t *testing.T) {
 			t.Errorf("%q: %v", selector, err)
 		}
 	}
+	both := &collect.Request{Selector: "a=b", Names: []string{"n"}}
+	if err := both.Validate(); err == nil || !strings.Contains(err.Error(), "name nodes, or select them by labels") {
+		t.Errorf("names and a selector: %v", err)
+	}
 }
 
 func TestNodes_ExplainFaults(t *testing.T) {
