@@ -37,7 +37,7 @@ func compareNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// Age returns a duration in one unit that leaves at least two of it, such as 45s, 12m, 5h or 30d.
+// Age returns a duration in the largest unit that fits at least twice, such as 45s, 12m, 5h or 30d.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, unit := range []struct {

@@ -13,7 +13,7 @@ import (
 const MaxColumns = 100
 
 // Usage writes the part of a help text below the description. cobra's templates would link
-// text/template, which keeps every exported method in the program. Returns the error of the output.
+// text/template, with which the linker removes no exported method. Returns the error of the output.
 func Usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	if cmd.Runnable() {
