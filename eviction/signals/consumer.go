@@ -64,20 +64,21 @@ func (c *Consumption) DiffersFrom(before *Consumption) bool {
 // maxName is the maximum length of a consumer's name in bytes. A path may have 4 KiB.
 const maxName = 128
 
-// PrintableName returns a name as [Printable] does, of at most 128 bytes.
-func PrintableName(name string) string { return Printable(name, maxName) }
+// PrintableName returns a name for logs and terminals: without control characters and other
+// characters that are not printed, and with a mark in place of its middle if it is long.
+func PrintableName(name string) string {
+	return beginAndEnd(Printable(beginAndEnd(name, 4*maxName)), maxName) // a long name is not copied as a whole
+}
 
-// Printable returns a text of another program for logs and terminals: without control characters
-// and other characters that are not printed, and with a mark in place of its middle if it is
-// longer than most bytes.
-func Printable(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
+// Printable returns a text with a question mark in place of each control character, and of every other
+// character that is not printed.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, beginAndEnd(text, 4*most)) // a long text is not copied as a whole
-	return beginAndEnd(text, most)
+	}, text)
 }
 
 // beginAndEnd returns the text, or its beginning and its end with a mark between.
@@ -95,4 +96,9 @@ func beginAndEnd(text string, most int) string {
 		end++
 	}
 	return text[:begin] + mark + text[end:]
+}
+
+// PrintableText returns a text of another program as [PrintableName] does, of at most most bytes.
+func PrintableText(text string, most int) string {
+	return beginAndEnd(Printable(beginAndEnd(text, 4*most)), most)
 }

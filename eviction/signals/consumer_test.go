@@ -29,12 +29,12 @@ func TestPrintableName_IsBoundedAndPrintable(t *testing.T) {
 	}
 }
 
-func TestPrintable_IsBounded(t *testing.T) {
+func TestPrintableText_IsBounded(t *testing.T) {
 	text := strings.Repeat("a\x1b", 150)
-	if got, want := Printable(text, len(text)), strings.Repeat("a?", 150); got != want {
+	if got, want := PrintableText(text, len(text)), strings.Repeat("a?", 150); got != want {
 		t.Errorf("got %q", got)
 	}
-	if got, want := Printable(text, 11), "a?a?..."; len(got) > 11 || !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
+	if got, want := PrintableText(text, 11), "a?a?..."; len(got) > 11 || !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -6,5 +6,5 @@
 //     with apiVersion and kind, name one line TYPE/NAME for each object.
 //   - Colour adds nothing to the text: without it the bytes are the same.
 //   - It reads no clock, no environment and no terminal. Texts of the cluster arrive here without
-//     control characters (see signals.Printable); [Plain] is for messages of errors.
+//     control characters (see signals.PrintableText); [Plain] is for messages of errors.
 package output

@@ -97,4 +97,4 @@ func words(list string) func(func(string) bool) {
 }
 
 // printable returns a text for terminals, bounded, and not part of a larger object.
-func printable(text string) string { return strings.Clone(signals.Printable(text, maxText)) }
+func printable(text string) string { return strings.Clone(signals.PrintableText(text, maxText)) }
