@@ -50,7 +50,8 @@ var mayImport = map[string]struct {
 	"internal/why":              {[]string{"eviction/signals", "internal/decisionlog", "internal/evictionlog", "ranking"}, "an explanation follows from the record of an eviction; clients on any system use it"},
 	"internal/kubeletconfig":    {[]string{"internal/strictyaml", "eviction/signals"}, "conclusions from a kubelet's configuration are independent of the location of its files"},
 	"lifecycle/convert":         {[]string{"lifecycle/model"}, "it converts nodes and pods of core/v1 into facts; decisions are made elsewhere"},
-	"internal/kube/agentpods":   {[]string{"internal/cri", "internal/strictyaml", "eviction/signals"}, "it converts pods of core/v1 and of the runtime into facts; decisions are made elsewhere"},
+	"internal/kube/agentpods":   {[]string{"internal/strictyaml", "eviction/signals"}, "it converts pods of core/v1 into facts; decisions are made elsewhere"},
+	"internal/kube/runtimepods": {[]string{"internal/cri", "internal/kube/agentpods", "eviction/signals"}, "it converts pods of the runtime into facts; decisions are made elsewhere"},
 	"internal/kube/api":         {nil, "it is a client of the resources that are used, without a purpose of its own"},
 	"internal/kube/api/apitest": {[]string{"internal/kube/api"}, "it adapts client-go's clientset for tests"},
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
@@ -97,7 +98,7 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/vitals", "stats", "internal/evictionlog", "internal/evictionlog/store", "internal/reload"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kube/runtimepods", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/vitals", "stats", "internal/evictionlog", "internal/evictionlog/store", "internal/reload"},
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
