@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
@@ -47,8 +47,8 @@ func serve(t testing.TB, namespace string, size fakeapiserver.Size, armed ...str
 
 // execute runs the client.
 func execute(args ...string) (status int, out, errs string) {
-	var o, e bytes.Buffer
-	status = run(args, &o, &e)
+	streams, _, o, e := genericiooptions.NewTestIOStreams()
+	status = run(args, streams)
 	return status, o.String(), e.String()
 }
 
@@ -59,7 +59,7 @@ func TestStatus_PrintsEachFormat(t *testing.T) {
 		want []string // in this order
 	}{
 		{nil, []string{"NODE ", "AGENT", "node-000002   missing", "node-000001   disarmed", "node-000000   armed", "memory.available 500Mi >= 100Mi", "30d", "3 nodes: 1 armed, 1 disarmed, 1 missing\n"}},
-		{[]string{"-o", "wide"}, []string{"REASON", "the ConfigMap"}},
+		{[]string{"-o", "wide"}, []string{"SIGNALS", "REASON", "the ConfigMap"}},
 		{[]string{"-o", "name"}, []string{"node/node-000002\nnode/node-000001\nnode/node-000000\n"}},
 		{[]string{"-o", "json"}, []string{`"apiVersion": "plimsoll.dev/v1alpha1"`, `"kind": "NodeStatusList"`, `"attention": "agent-missing"`, `"available": 524288000`}},
 		{[]string{"-o", "yaml", "node-000001"}, []string{"- agent: disarmed\n", "name: node-000001\n"}},
@@ -92,10 +92,10 @@ func TestRun_ExitStatuses(t *testing.T) {
 		errs   string
 	}{
 		{"status", 0, "No agent of these nodes has a lease in the namespace plimsoll-system of the context simulated (https://127.0.0.1:"},
-		{"status -n elsewhere", 0, ""},
-		{"status node-000001 node-9 -n elsewhere", 1, `find the node "node-9": neither a Node nor the lease of an agent in the namespace elsewhere has that name`},
+		{"status --heartbeat-namespace elsewhere", 0, ""},
+		{"status node-000001 node-9 --heartbeat-namespace elsewhere", 1, `find the node "node-9": neither a Node nor the lease of an agent in the namespace elsewhere has that name`},
 		{"status node-9", 1, `find the node "node-9"`},
-		{"status -o xml", 2, `must be one of wide, json, yaml, name`},
+		{"status -o xml", 2, `--output: "xml": must be one of wide, json, yaml, kyaml, name, go-template`},
 		{"status -l a=b=c", 2, `--selector: "a=b=c"`},
 		{"status --unknown", 2, "unknown flag: --unknown"},
 		{"status --context other", 1, `use the kubeconfig: context "other" does not exist`},
@@ -104,7 +104,7 @@ func TestRun_ExitStatuses(t *testing.T) {
 		{"version", 0, ""},
 		{"version --client --kubeconfig " + missing, 0, ""},
 		{"version --kubeconfig " + missing, 1, "no such file"},
-		{"version -o name", 2, "must be one of wide, json, yaml"},
+		{"version -o name", 2, `--output: "name": must be one of wide, json`},
 		{"version now", 2, `kubectl plimsoll version takes no arguments beside flags: "now" was given`},
 		{"", 0, ""},
 		{"--version", 0, ""},
@@ -130,11 +130,11 @@ func TestVersion_CountsAgents(t *testing.T) {
 	_, kubeconfig := start(t, heartbeat.Namespace)
 	t.Setenv("KUBECONFIG", kubeconfig)
 	for line, want := range map[string]string{
-		"version":                  "COMPONENT   VERSION   NODES\nclient      devel     -\nagent       0.3.0     2\n",
-		"version --client":         "COMPONENT   VERSION   NODES\nclient      devel     -\n",
-		"--version":                "kubectl plimsoll version devel\n",
-		"version -n nowhere":       "COMPONENT   VERSION   NODES\nclient      devel     -\n",
-		"version --client -o wide": "PLATFORM",
+		"version":                               "COMPONENT   VERSION   NODES\nclient      devel     <none>\nagent       0.3.0     2\n",
+		"version --client":                      "COMPONENT   VERSION   NODES\nclient      devel     <none>\n",
+		"--version":                             "kubectl plimsoll version devel\n",
+		"version --heartbeat-namespace=nowhere": "COMPONENT   VERSION   NODES\nclient      devel     <none>\n",
+		"version --client -o wide":              "PLATFORM",
 	} {
 		status, out, errs := execute(strings.Fields(line)...)
 		if status != 0 || !strings.Contains(out, want) || errs != "" {
@@ -144,6 +144,7 @@ func TestVersion_CountsAgents(t *testing.T) {
 }
 
 func TestCompletion_OfNodesAndFlags(t *testing.T) {
+	const templates = "go-template go-template-file template templatefile jsonpath jsonpath-as-json jsonpath-file"
 	_, kubeconfig := start(t, heartbeat.Namespace)
 	t.Setenv("KUBECONFIG", kubeconfig)
 	for _, tc := range []struct{ args, want []string }{
@@ -151,8 +152,12 @@ func TestCompletion_OfNodesAndFlags(t *testing.T) {
 		{[]string{"status", "node-000000", ""}, []string{"node-000001"}},
 		{[]string{"status", "x"}, nil},
 		{[]string{"status", "--kubeconfig=/nowhere", ""}, nil},
-		{[]string{"status", "-o", ""}, []string{"wide", "json", "yaml", "name"}},
-		{[]string{"version", "-o", ""}, []string{"wide", "json", "yaml"}},
+		{[]string{"status", "-o", ""}, strings.Fields("wide json yaml kyaml name " + templates)},
+		{[]string{"version", "-o", ""}, strings.Fields("wide json yaml kyaml " + templates)},
+		{[]string{"why", ""}, []string{"pod", "node"}},
+		{[]string{"why", "node", ""}, []string{"node-000000", "node-000001"}},
+		{[]string{"why", "pod", "a", "--node", ""}, []string{"node-000000", "node-000001"}},
+		{[]string{"why", "--output", ""}, strings.Fields("json yaml kyaml " + templates)},
 		{[]string{"status", "--context", ""}, []string{"simulated"}},
 		{[]string{"version", ""}, nil},
 	} {
@@ -169,37 +174,6 @@ func isNoFile(directive string) bool {
 	var bits int
 	_, err := fmt.Sscan(directive, &bits)
 	return err == nil && bits&4 != 0 && bits&1 == 0
-}
-
-// The colour is that of a terminal, and no file is one.
-func TestColours_OnTerminalsOnly(t *testing.T) {
-	for _, tc := range []struct {
-		terminal bool
-		system   string
-		env      map[string]string
-		want     bool
-	}{
-		{true, "linux", map[string]string{"TERM": "xterm"}, true},
-		{true, "linux", nil, true},
-		{false, "linux", map[string]string{"TERM": "xterm"}, false},
-		{true, "darwin", map[string]string{"NO_COLOR": "1"}, false},
-		{true, "linux", map[string]string{"TERM": "dumb"}, false},
-		{true, "windows", nil, false},
-		{true, "windows", map[string]string{"WT_SESSION": "x"}, true},
-		{true, "windows", map[string]string{"TERM": "xterm-256color"}, true},
-	} {
-		if got := colours(tc.terminal, func(name string) string { return tc.env[name] }, tc.system); got != tc.want {
-			t.Errorf("%+v: got %t", tc, got)
-		}
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if isTerminal(file) || isTerminal(&bytes.Buffer{}) {
-		t.Error("a file or a buffer is a terminal")
-	}
 }
 
 // The whole command: connection with TLS, lists, conversion, table.

@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
-	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/output"
 )
 
@@ -20,68 +21,40 @@ const (
 	maxCompletions = 1000
 )
 
-// completeNodes completes names of nodes that have an agent. Their leases are smaller than Nodes.
-func completeNodes(flags *user.Flags) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-		connection, err := flags.Dial(userAgent(cmd))
-		if err != nil {
-			return nil, directive
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
-		r := collect.Request{Client: connection.Client, Namespace: connection.Namespace}
-		agents, err := r.Agents(ctx)
-		if err != nil {
-			return nil, directive
-		}
-		var names []string
-		for name := range agents {
-			if strings.HasPrefix(name, begin) && !slices.Contains(args, name) {
-				names = append(names, name)
-			}
-		}
-		slices.SortFunc(names, output.Natural)
-		return names[:min(len(names), maxCompletions)], directive
+// nodes completes names of nodes that have an agent. Their leases are smaller than Nodes.
+func (c *client) nodes(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	connection, err := c.flags.Dial(userAgent(cmd))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	r := collect.Request{Client: connection.Client, Namespace: c.agents}
+	agents, err := r.Agents(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	maps.DeleteFunc(agents, func(name string, _ *clusterstatus.Agent) bool {
+		return !strings.HasPrefix(name, begin) || slices.Contains(args, name)
+	})
+	names := slices.Sorted(maps.Keys(agents))
+	return names[:min(len(names), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
 }
 
 // complete completes the values of a flag.
-func complete(cmd *cobra.Command, flag string, values func() ([]string, error)) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		all, err := values()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil {
+func complete(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
 		panic(err) // the flag does not exist
 	}
 }
 
-// formatValue is the flag --output.
-type formatValue struct {
-	to   *output.Format
-	suit []output.Format
+// contexts completes names of contexts.
+func (c *client) contexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, _ := c.flags.Contexts() // without a kubeconfig there is none
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (v formatValue) String() string {
-	if v.to == nil { // pflag asks the zero value
-		return ""
-	}
-	return string(*v.to)
-}
-
-func (v formatValue) Set(name string) (err error) {
-	*v.to, err = output.Parse(name, v.suit)
-	return err
-}
-
-func (formatValue) Type() string { return "format" }
-
-// addOutput adds the flag --output, with the formats that suit the command.
-func addOutput(cmd *cobra.Command, to *output.Format, suit []output.Format) {
-	cmd.Flags().VarP(formatValue{to, suit}, "output", "o", "output `format`: "+output.Join(suit)+"; empty: a table")
-	complete(cmd, "output", func() ([]string, error) { return strings.Split(output.Join(suit), ", "), nil })
+// completeFormats completes the output formats of a command.
+func completeFormats(cmd *cobra.Command, flags *output.Flags) {
+	complete(cmd, "output", cobra.FixedCompletions(flags.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 )
@@ -40,14 +41,14 @@ func TestReference_Client(t *testing.T) {
 		t.Fatalf("%s has no markers %q and %q", path, begin, end)
 	}
 	var b bytes.Buffer
-	root := rootCommand()
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
 	eachCommand(root, func(c *cobra.Command) {
 		if c.Runnable() && c.Name() != "help" {
 			fmt.Fprintf(&b, "\n### %s\n\n    %s\n\n%s.\n", strings.TrimPrefix(c.CommandPath(), "kubectl plimsoll "), c.UseLine(), c.Short)
 			writeFlags(&b, c.LocalNonPersistentFlags())
 		}
 	})
-	b.WriteString("\n### Connection\n\nEvery command has these flags, with the names that they have in kubectl.\n")
+	b.WriteString("\n### Connection\n\nEvery command has these flags. All but `--heartbeat-namespace` are those of kubectl, by its library.\n")
 	writeFlags(&b, root.PersistentFlags())
 	want := bytes.Join([][]byte{before, begin, b.Bytes(), end, after}, nil)
 	switch {
@@ -83,7 +84,7 @@ func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {
 
 // Each help text has a description, examples that parse, and lines that fit into a terminal.
 func TestHelp_StandsAlone(t *testing.T) {
-	eachCommand(rootCommand(), func(c *cobra.Command) {
+	eachCommand(rootCommand(genericiooptions.NewTestIOStreamsDiscard()), func(c *cobra.Command) {
 		if c.Name() == "help" {
 			return
 		}
@@ -94,7 +95,7 @@ func TestHelp_StandsAlone(t *testing.T) {
 			checkLine(t, "the help of "+c.CommandPath(), line)
 		}
 		status, out, errs := execute(append(strings.Fields(strings.TrimPrefix(c.CommandPath(), "kubectl plimsoll")), "--help")...)
-		if status != 0 || errs != "" || !strings.Contains(out, "\nFlags of the connection, as in kubectl:\n") || !strings.Contains(out, "--context name") {
+		if status != 0 || errs != "" || !strings.Contains(out, "\nFlags of every command:\n") || !strings.Contains(out, "--context string") {
 			t.Errorf("%s --help: status %d\n%s%s", c.CommandPath(), status, out, errs)
 		}
 		for line := range strings.Lines(out) {
@@ -115,7 +116,7 @@ func checkLine(t *testing.T, where, line string) (checked bool) {
 	}
 	rest, _, _ = strings.Cut(rest, "|")
 	rest, _, _ = strings.Cut(rest, "#")
-	root := rootCommand()
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
 	cmd, args, err := root.Find(strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(rest)))
 	if err != nil {
 		t.Errorf("%s: %s: %v", where, line, err)

@@ -6,18 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/output"
@@ -34,25 +34,25 @@ type invalidError struct{ error }
 
 func (e invalidError) Unwrap() error { return e.error }
 
+func invalid(err error) error { return invalidError{err} }
+
 func main() {
 	// client-go logs what it returns as an error too, and warnings of the API server, which can have any
 	// text.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
 }
 
-func run(args []string, out, errs io.Writer) int {
-	root := rootCommand()
+func run(args []string, streams genericiooptions.IOStreams) int {
+	root := rootCommand(streams)
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errs)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(errs, output.Plain(err.Error()))
+	fmt.Fprintln(streams.ErrOut, printable(err.Error()))
 	// cobra has no type for a command that does not exist.
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
@@ -66,48 +66,58 @@ const (
 	groupOther = "other"
 )
 
+// client is what the commands share.
+type client struct {
+	streams genericiooptions.IOStreams
+	flags   *user.Flags
+	agents  string // namespace of the agents
+}
+
 // rootCommand returns kubectl plimsoll with all of its commands.
-func rootCommand() *cobra.Command {
+func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-plimsoll",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
-		Short:         "Show Plimsoll's agents in a cluster",
+		Short:         "Show Plimsoll's agents in a cluster, and explain their evictions",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalid(err) })
 	root.SetUsageFunc(help.Usage)
-	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
+	root.SetHelpCommand(help.Command(invalid))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
-	flags := user.AddFlags(root.PersistentFlags(), heartbeat.Namespace)
-	complete(root, "context", func() ([]string, error) { return flags.Contexts() })
-	root.AddCommand(statusCommand(flags), versionCommand(flags))
+	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags())}
+	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
+	complete(root, "context", c.contexts)
+	root.AddCommand(c.statusCommand(), c.whyCommand(), c.versionCommand())
 	return root
 }
 
 // userAgent returns the name of a command in the logs of the API server.
 func userAgent(cmd *cobra.Command) string { return "kubectl-plimsoll-" + cmd.Name() + "/" + version }
 
-// show writes a document to the output of a command.
-func show(cmd *cobra.Command, f output.Format, d output.Document) error {
-	out := cmd.OutOrStdout()
-	if err := f.Write(out, d, colours(isTerminal(out), os.Getenv, runtime.GOOS)); err != nil {
+// show prints a document.
+func (c *client) show(p *output.Printer, d document.Document) error {
+	if err := p.Print(c.streams.Out, d); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
 	return nil
 }
 
-func isTerminal(out io.Writer) bool {
-	file, is := out.(*os.File)
-	return is && term.IsTerminal(int(file.Fd()))
-}
+// maxLine bounds a line of a message.
+const maxLine = 4 << 10
 
-// colours reports whether tables have colours: on a terminal that shows them, unless NO_COLOR is set.
-// An old console of Windows shows them as characters.
-func colours(terminal bool, environment func(string) string, system string) bool {
-	shows := environment("TERM") != "dumb" && (system != "windows" || environment("WT_SESSION") != "" || environment("TERM") != "")
-	return terminal && shows && environment("NO_COLOR") == ""
+// printable returns a message for a terminal. One of the API server can contain any text.
+func printable(message string) string {
+	lines := strings.Split(message, "\n")
+	for i, line := range lines {
+		lines[i] = signals.PrintableText(line, maxLine)
+	}
+	return strings.Join(lines, "\n")
 }

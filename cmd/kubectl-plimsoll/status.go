@@ -9,13 +9,11 @@ import (
 
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
-	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/output"
 )
 
-func statusCommand(flags *user.Flags) *cobra.Command {
+func (c *client) statusCommand() *cobra.Command {
 	var selector string
-	var format output.Format
 	cmd := &cobra.Command{
 		Use:     "status [NODE...]",
 		GroupID: groupSee,
@@ -39,29 +37,31 @@ does not exist; 2 invalid flags.`,
 
   # The names of the nodes with a disarmed agent
   kubectl plimsoll status -o json | jq -r '.items[] | select(.agent == "disarmed").name'`,
-		ValidArgsFunction: completeNodes(flags),
+		ValidArgsFunction: c.nodes,
 	}
+	flags := output.AddTableFlags(cmd, true)
+	completeFormats(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r := collect.Request{Names: args, Selector: selector}
-		if err := r.Validate(); err != nil {
-			return invalidError{err}
+		r := collect.Request{Names: args, Selector: selector, Namespace: c.agents}
+		printer, err := flags.Printer()
+		if err := errors.Join(err, r.Validate()); err != nil {
+			return invalid(err)
 		}
-		connection, err := flags.Dial(userAgent(cmd))
+		connection, err := c.flags.Dial(userAgent(cmd))
 		if err != nil {
 			return err
 		}
-		r.Client, r.Namespace = connection.Client, connection.Namespace
+		r.Client = connection.Client
 		nodes, err := r.Nodes(cmd.Context())
 		if err != nil && len(nodes) == 0 {
 			return fmt.Errorf("%w (%s)", err, connection.Name())
 		}
 		if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n clusterstatus.Node) bool { return n.Agent != nil }) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "No agent of these nodes has a lease in the namespace %s of %s. For agents in another namespace, give --namespace\n",
-				connection.Namespace, connection.Name())
+			fmt.Fprintf(c.streams.ErrOut, "No agent of these nodes has a lease in the namespace %s of %s. For agents in another namespace, give --heartbeat-namespace\n",
+				c.agents, connection.Name())
 		}
-		return errors.Join(show(cmd, format, clusterstatus.NewList(nodes, connection.Now())), err)
+		return errors.Join(c.show(printer, clusterstatus.NewList(nodes, connection.Now())), err)
 	}
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "`labels` that nodes must have, such as pool=batch,zone!=a; empty: all nodes")
-	addOutput(cmd, &format, output.Formats())
 	return cmd
 }

@@ -13,7 +13,6 @@ import (
 	"plimsoll.dev/plimsoll/internal/buildinfo"
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
-	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/output"
 )
 
@@ -21,9 +20,8 @@ import (
 // build information.
 var version, commit = "devel", ""
 
-func versionCommand(flags *user.Flags) *cobra.Command {
+func (c *client) versionCommand() *cobra.Command {
 	var clientOnly bool
-	var format output.Format
 	cmd := &cobra.Command{
 		Use:     "version",
 		GroupID: groupOther,
@@ -40,28 +38,33 @@ Exit status: 0 shown; 1 the agents could not be listed; 2 invalid flags.`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	flags := output.AddTableFlags(cmd, false)
+	completeFormats(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		printer, err := flags.Printer()
+		if err != nil {
+			return invalid(err)
+		}
 		client := clusterstatus.Build{Version: version, Revision: buildinfo.Revision(commit), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 		if clientOnly {
-			return show(cmd, format, clusterstatus.NewVersions(client, nil, time.Time{}))
+			return c.show(printer, clusterstatus.NewVersions(client, nil, time.Time{}))
 		}
-		connection, err := flags.Dial(userAgent(cmd))
+		connection, err := c.flags.Dial(userAgent(cmd))
 		if err != nil {
-			return errors.Join(show(cmd, format, clusterstatus.NewVersions(client, nil, time.Time{})), err)
+			return errors.Join(c.show(printer, clusterstatus.NewVersions(client, nil, time.Time{})), err)
 		}
-		r := collect.Request{Client: connection.Client, Namespace: connection.Namespace}
+		r := collect.Request{Client: connection.Client, Namespace: c.agents}
 		agents, err := r.Agents(cmd.Context())
-		return errors.Join(show(cmd, format, clusterstatus.NewVersions(client, slices.Collect(maps.Values(agents)), connection.Now())), err)
+		return errors.Join(c.show(printer, clusterstatus.NewVersions(client, slices.Collect(maps.Values(agents)), connection.Now())), err)
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "show the version of this client only; needs no API server")
-	addOutput(cmd, &format, []output.Format{output.Wide, output.JSON, output.YAML})
 	return cmd
 }
 
 // noArguments returns an invalidError if there are arguments beside flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return invalidError{fmt.Errorf("%s takes no arguments beside flags: %q was given", cmd.CommandPath(), args[0])}
+		return invalid(fmt.Errorf("%s takes no arguments beside flags: %q was given", cmd.CommandPath(), args[0]))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestHelp_FitsTerminal(t *testing.T) {
 		_, out, _ := plimsoll("", append(strings.Fields(c.CommandPath())[1:], "--help")...)
 		_, usage, _ := strings.Cut(out, "Usage:\n")
 		_, flags, found := strings.Cut(usage, "\nFlags:\n")
-		if !found || strings.Contains(usage, "Flags of the connection") {
+		if !found || strings.Contains(usage, "Flags of every command") {
 			t.Errorf("%s --help has no flags, or those of a connection:\n%s", c.CommandPath(), usage)
 		}
 		for line := range strings.Lines(flags) {

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/internal/output"
+	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/vitals"
 )
 
-// List is the state of nodes. It implements [output.Document].
+// List is the state of nodes. It implements [document.Document].
 type List struct {
-	output.Header
+	document.Header
 	Items []Row `json:"items"`
 
 	now time.Time
@@ -23,58 +23,48 @@ type List struct {
 
 // NewList returns the state of nodes at a time, those that need attention first.
 func NewList(nodes []Node, now time.Time) *List {
-	l := &List{output.NewHeader("NodeStatusList"), make([]Row, 0, len(nodes)), now}
+	l := &List{document.NewHeader("NodeStatusList"), make([]Row, 0, len(nodes)), now}
 	for i := range nodes {
 		l.Items = append(l.Items, rowOf(&nodes[i], now))
 	}
 	slices.SortFunc(l.Items, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), output.Natural(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(a.Name, b.Name))
 	})
 	return l
 }
 
-// Names implements output.Document.
-func (l *List) Names() (names []string) {
+// Nodes implements document.Document.
+func (l *List) Nodes() (names []string) {
 	for i := range l.Items {
-		names = append(names, "node/"+l.Items[i].Name)
+		names = append(names, l.Items[i].Name)
 	}
 	return names
 }
 
-// Table implements output.Document.
-func (l *List) Table(wide bool) *output.Table {
-	t := &output.Table{Columns: []string{"NODE", "AGENT", "SIGNAL", "CONDITION", "LAST EVICTION", "FINDINGS", "VERSION", "AGE"}, Summary: l.summary()}
-	if wide {
-		t.Columns[2] = "SIGNALS"
-		t.Columns = append(t.Columns, "SEEN", "THRESHOLDS", "POD", "REASON")
+// Table implements document.Document.
+func (l *List) Table(age func(time.Duration) string) *document.Table {
+	t := &document.Table{Summary: l.summary(), Columns: []document.Column{
+		{Name: "NODE"}, {Name: "AGENT"}, {Name: "SIGNAL"}, {Name: "CONDITION"}, {Name: "LAST EVICTION"}, {Name: "FINDINGS"}, {Name: "VERSION"}, {Name: "AGE"},
+		{Name: "SEEN", Wide: true}, {Name: "SIGNALS", Wide: true}, {Name: "CAUSE", Wide: true}, {Name: "THRESHOLDS", Wide: true}, {Name: "POD", Wide: true}, {Name: "REASON", Wide: true},
+	}}
+	ago := func(then time.Time) string {
+		if then.IsZero() {
+			return ""
+		}
+		return age(max(l.now.Sub(then), 0))
 	}
 	for i := range l.Items {
 		r := &l.Items[i]
-		row := []output.Cell{
-			{Text: r.Name}, r.agentCell(), r.signalCell(wide), r.conditionCell(), {Text: l.evictionText(r, wide)},
-			warning(strings.Join(r.Findings, ",")), {Text: r.Version}, {Text: l.ago(r.Created)},
+		eviction, cause := "", ""
+		if e := r.LastEviction; e != nil {
+			eviction, cause = fmt.Sprintf("%s (%s ago)", e.Pod, ago(e.Time)), e.Cause
 		}
-		if wide {
-			row = append(row, output.Cell{Text: l.ago(r.Heartbeat)}, output.Cell{Text: r.Thresholds}, output.Cell{Text: r.Pod}, output.Cell{Text: r.Reason})
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, []string{
+			r.Name, string(r.Agent), r.tightest(), strings.Join(r.Conditions, ","), eviction, strings.Join(r.Findings, ","), r.Version, ago(r.Created),
+			ago(r.Heartbeat), r.signals(), cause, r.Thresholds, r.Pod, r.Reason,
+		})
 	}
 	return t
-}
-
-func (r *Row) agentCell() output.Cell {
-	levels := map[State]output.Level{Disarmed: output.Warning, Silent: output.Critical, Missing: output.Critical}
-	return output.Cell{Text: string(r.Agent), Level: levels[r.Agent]}
-}
-
-func warning(text string) output.Cell { return output.Cell{Text: text, Level: output.Warning} }
-
-func (r *Row) conditionCell() output.Cell {
-	c := warning(strings.Join(r.Conditions, ","))
-	if r.pressed() && r.Agent != Armed {
-		c.Level = output.Critical
-	}
-	return c
 }
 
 // tighter compares readings for the cell of a row: hard thresholds that are met first, then the amount
@@ -89,30 +79,25 @@ func tighter(a, b vitals.Reading) int {
 	return cmp.Or(cmp.Compare(met(&a), met(&b)), cmp.Compare(ratio(&a), ratio(&b)))
 }
 
-// signalCell returns the tightest reading, or all of them.
-func (r *Row) signalCell(all bool) output.Cell {
-	if r.Agent == Silent {
-		return output.Cell{Text: "unknown", Level: output.Warning}
-	}
-	if len(r.readings) == 0 {
-		return output.Cell{}
+// tightest returns the tightest reading.
+func (r *Row) tightest() string {
+	switch {
+	case r.Agent == Silent:
+		return "unknown"
+	case len(r.readings) == 0:
+		return ""
 	}
 	tightest := slices.MinFunc(r.readings, tighter)
-	c := output.Cell{Text: readingText(&tightest)}
-	switch {
-	case tightest.Below() && !tightest.Soft:
-		c.Level = output.Critical
-	case !tightest.Known || near(&tightest):
-		c.Level = output.Warning
+	return readingText(&tightest)
+}
+
+// signals returns all readings.
+func (r *Row) signals() string {
+	texts := make([]string, len(r.readings))
+	for i := range r.readings {
+		texts[i] = readingText(&r.readings[i])
 	}
-	if all {
-		texts := make([]string, len(r.readings))
-		for i := range r.readings {
-			texts[i] = readingText(&r.readings[i])
-		}
-		c.Text = strings.Join(texts, ", ")
-	}
-	return c
+	return strings.Join(texts, ", ")
 }
 
 // readingText returns a reading such as "memory.available 83Mi < 100Mi".
@@ -136,26 +121,6 @@ func amountText(a signals.Amount, unit signals.Unit) string {
 		return strconv.FormatInt(int64(a)>>20, 10) + "Mi"
 	}
 	return strconv.FormatInt(int64(a), 10)
-}
-
-func (l *List) evictionText(r *Row, wide bool) string {
-	e := r.LastEviction
-	if e == nil {
-		return ""
-	}
-	text := l.ago(e.Time) + " " + e.Pod
-	if wide {
-		text += " (" + e.Cause + ")"
-	}
-	return text
-}
-
-// ago returns the time since then, and an empty text for the zero time.
-func (l *List) ago(then time.Time) string {
-	if then.IsZero() {
-		return ""
-	}
-	return output.Age(l.now.Sub(then))
 }
 
 // summary counts the nodes by the state of their agents.

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/output"
 	"plimsoll.dev/plimsoll/internal/vitals"
 )
@@ -80,7 +83,7 @@ func nodes() []Node {
 
 func TestList_MostUrgentFirst(t *testing.T) {
 	want := "unprotected pressure-unprotected, unprotected-2 pressure-unprotected, silent agent-silent, missing agent-missing, blind signal-unknown, " +
-		"pressed pressure, gone node-missing, not-ready node-not-ready, refused findings, near near-threshold, disarmed agent-disarmed, w-9 none, w-10 none"
+		"pressed pressure, gone node-missing, not-ready node-not-ready, refused findings, near near-threshold, disarmed agent-disarmed, w-10 none, w-9 none"
 	for range 2 {
 		reversed := nodes()
 		slices.Reverse(reversed)
@@ -113,12 +116,14 @@ func TestAttentions_AreDocumented(t *testing.T) {
 }
 
 func TestList_Formats(t *testing.T) {
-	for _, f := range []output.Format{output.Text, output.Wide, output.JSON, output.YAML, output.Name} {
-		compare(t, "status."+string(f), NewList(nodes(), noon), f, false)
+	for _, f := range []string{"", "wide", "json", "yaml", "name"} {
+		compare(t, "status."+f, NewList(nodes(), noon), "--output="+f)
 	}
-	compare(t, "status.colour", NewList(nodes(), noon), output.Text, true)
-	compare(t, "status.none", NewList(nil, noon), output.Text, false)
-	compare(t, "status.none.json", NewList(nil, noon), output.JSON, false)
+	compare(t, "status.no-headers", NewList(nodes(), noon), "--no-headers")
+	compare(t, "status.none", NewList(nil, noon))
+	compare(t, "status.none.json", NewList(nil, noon), "--output=json")
+	compare(t, "status.jsonpath", NewList(nodes(), noon), `-o=jsonpath={range .items[?(@.agent=="silent")]}{.name}{" "}{.attention}{"\n"}{end}`)
+	compare(t, "status.go-template", NewList(nodes(), noon), `--template={{range .items}}{{.name}} {{.attention}}{{"\n"}}{{end}}`)
 }
 
 // The example of the how-to page is what the program prints for these nodes.
@@ -136,16 +141,13 @@ func TestList_ExampleOfDocument(t *testing.T) {
 		})),
 		node("pool-b-2", agent(func(a *Agent) { a.Renewed = noon.Add(-4 * time.Minute) })),
 	}
-	var out strings.Builder
-	if err := output.Text.Write(&out, NewList(example, noon), false); err != nil {
-		t.Fatal(err)
-	}
+	out := printed(t, NewList(example, noon))
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "see-the-cluster.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const indent = "       "
-	if want := indent + strings.ReplaceAll(strings.TrimSuffix(out.String(), "\n"), "\n", "\n"+indent); !strings.Contains(string(page), want) {
+	if want := indent + strings.ReplaceAll(strings.TrimSuffix(out, "\n"), "\n", "\n"+indent); !strings.Contains(string(page), want) {
 		t.Errorf("docs/how-to/see-the-cluster.md does not have this output:\n%s", want)
 	}
 }
@@ -153,22 +155,38 @@ func TestList_ExampleOfDocument(t *testing.T) {
 func TestVersions_Formats(t *testing.T) {
 	agents := []*Agent{agent(nil), agent(func(a *Agent) { a.Version = "0.10.0" }), agent(func(a *Agent) { a.Renewed = noon.Add(-time.Hour) }), agent(nil)}
 	client := Build{Version: "0.3.0", Revision: "abc", Go: "go1.26.8", Platform: "darwin/arm64"}
-	for _, f := range []output.Format{output.Text, output.Wide, output.JSON} {
-		compare(t, "versions."+string(f), NewVersions(client, agents, noon), f, false)
+	for _, f := range []string{"", "wide", "json"} {
+		compare(t, "versions."+f, NewVersions(client, agents, noon), "--output="+f)
 	}
-	compare(t, "versions.client", NewVersions(client, nil, noon), output.Text, false)
+	compare(t, "versions.client", NewVersions(client, nil, noon))
+}
+
+// printed returns a document as the client prints it.
+func printed(t *testing.T, d document.Document, args ...string) string {
+	t.Helper()
+	cmd := &cobra.Command{}
+	flags := output.AddTableFlags(cmd, true)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	printer, err := flags.Printer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := printer.Print(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // compare compares a document with its golden file.
-func compare(t *testing.T, name string, d output.Document, f output.Format, colour bool) {
+func compare(t *testing.T, name string, d document.Document, args ...string) {
 	t.Helper()
-	var got bytes.Buffer
-	if err := f.Write(&got, d, colour); err != nil {
-		t.Fatal(err)
-	}
+	got := printed(t, d, args...)
 	path := filepath.Join("testdata", strings.TrimSuffix(name, ".")+".golden")
 	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -177,8 +195,8 @@ func compare(t *testing.T, name string, d output.Document, f output.Format, colo
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.String() != string(want) {
-		t.Errorf("%s, made with -update: got\n%s\nwant\n%s", path, got.String(), want)
+	if got != string(want) {
+		t.Errorf("%s, made with -update: got\n%s\nwant\n%s", path, got, want)
 	}
 }
 

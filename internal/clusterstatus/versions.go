@@ -1,13 +1,13 @@
 package clusterstatus
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 
-	"plimsoll.dev/plimsoll/internal/output"
+	"plimsoll.dev/plimsoll/internal/document"
 )
 
 // Build describes a program.
@@ -24,17 +24,17 @@ type AgentVersion struct {
 	Nodes   int    `json:"nodes"`
 }
 
-// Versions are the versions of the client and of the agents. It implements [output.Document].
+// Versions are the versions of the client and of the agents. It implements [document.Document].
 type Versions struct {
-	output.Header
+	document.Header
 	Client Build          `json:"client"`
-	Agents []AgentVersion `json:"agents,omitempty"`
+	Agents []AgentVersion `json:"agents,omitempty"`       // the most frequent first
 	Silent int            `json:"silentAgents,omitempty"` // not counted among Agents
 }
 
 // NewVersions returns the versions of the client and of the agents that renew their leases.
 func NewVersions(client Build, agents []*Agent, now time.Time) *Versions {
-	v := &Versions{Header: output.NewHeader("Versions"), Client: client}
+	v := &Versions{Header: document.NewHeader("Versions"), Client: client}
 	counts := map[string]int{}
 	for _, a := range agents {
 		if a.silent(now) {
@@ -43,30 +43,26 @@ func NewVersions(client Build, agents []*Agent, now time.Time) *Versions {
 			counts[a.Version]++
 		}
 	}
-	for _, version := range slices.SortedFunc(maps.Keys(counts), output.Natural) {
-		v.Agents = append(v.Agents, AgentVersion{version, counts[version]})
+	for version, nodes := range counts {
+		v.Agents = append(v.Agents, AgentVersion{version, nodes})
 	}
+	slices.SortFunc(v.Agents, func(a, b AgentVersion) int {
+		return cmp.Or(-cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Version, b.Version))
+	})
 	return v
 }
 
-// Names implements output.Document.
-func (v *Versions) Names() []string { return nil }
+// Nodes implements document.Document.
+func (v *Versions) Nodes() []string { return nil }
 
-// Table implements output.Document.
-func (v *Versions) Table(wide bool) *output.Table {
-	t := &output.Table{Columns: []string{"COMPONENT", "VERSION", "NODES"}}
-	client := []output.Cell{{Text: "client"}, {Text: v.Client.Version}, {}}
-	if wide {
-		t.Columns = append(t.Columns, "REVISION", "GO", "PLATFORM")
-		client = append(client, output.Cell{Text: v.Client.Revision}, output.Cell{Text: v.Client.Go}, output.Cell{Text: v.Client.Platform})
+// Table implements document.Document.
+func (v *Versions) Table(func(time.Duration) string) *document.Table {
+	t := &document.Table{
+		Columns: []document.Column{{Name: "COMPONENT"}, {Name: "VERSION"}, {Name: "NODES"}, {Name: "REVISION", Wide: true}, {Name: "GO", Wide: true}, {Name: "PLATFORM", Wide: true}},
+		Rows:    [][]string{{"client", v.Client.Version, "", v.Client.Revision, v.Client.Go, v.Client.Platform}},
 	}
-	t.Rows = [][]output.Cell{client}
 	for _, a := range v.Agents {
-		row := []output.Cell{{Text: "agent"}, {Text: a.Version}, {Text: strconv.Itoa(a.Nodes)}}
-		if wide {
-			row = append(row, output.Cell{}, output.Cell{}, output.Cell{})
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, []string{"agent", a.Version, strconv.Itoa(a.Nodes), "", "", ""})
 	}
 	if v.Silent > 0 {
 		t.Summary = fmt.Sprintf("silent agents, not counted: %d; kubectl plimsoll status names them", v.Silent)

@@ -33,7 +33,7 @@ func Usage(cmd *cobra.Command) error {
 		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsagesWrapped(MaxColumns))
 	}
 	if connection.HasAvailableFlags() {
-		fmt.Fprintf(&b, "\nFlags of the connection, as in kubectl:\n%s", connection.FlagUsagesWrapped(MaxColumns))
+		fmt.Fprintf(&b, "\nFlags of every command:\n%s", connection.FlagUsagesWrapped(MaxColumns))
 	}
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err

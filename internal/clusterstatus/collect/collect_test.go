@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -156,15 +157,24 @@ func TestNodes_TextsArePrintable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []output.Format{output.Text, output.Wide, output.JSON, output.YAML, output.Name} {
-		var out bytes.Buffer
-		if err := f.Write(&out, clusterstatus.NewList(nodes, noon), false); err != nil {
+	for _, f := range []string{"", "wide", "json", "yaml", "kyaml", "name"} {
+		cmd := &cobra.Command{}
+		flags := output.AddTableFlags(cmd, true)
+		if err := cmd.ParseFlags([]string{"--output=" + f}); err != nil {
 			t.Fatal(err)
 		}
-		if at := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 || out.Len() > 16<<10 {
+		printer, err := flags.Printer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := printer.Print(&out, clusterstatus.NewList(nodes, noon)); err != nil {
+			t.Fatal(err)
+		}
+		if at := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 || out.Len() > 32<<10 {
 			t.Errorf("%q: %d bytes, the first that is not printed at %d: %.40q", f, out.Len(), at, out.String()[max(at, 0):])
 		}
-		if f != output.Name && (!strings.Contains(out.String(), "MemoryPressure") || !strings.Contains(out.String(), "a/?[2J")) {
+		if f != "name" && (!strings.Contains(out.String(), "MemoryPressure") || !strings.Contains(out.String(), "a/?[2J")) {
 			t.Errorf("%q: facts are missing:\n%s", f, out.String())
 		}
 	}

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,11 +18,10 @@ import (
 
 // Connection is a connection to the cluster of a user.
 type Connection struct {
-	Client    api.Interface
-	Server    string
-	Context   string // empty in a pod
-	Namespace string // of the agents
-	clock     *serverClock
+	Client  api.Interface
+	Server  string
+	Context string // empty in a pod
+	clock   *serverClock
 }
 
 // ErrNoCluster is the error of [Flags.Dial] if no address of an API server is configured.
@@ -33,13 +33,17 @@ const unlimited = -1
 // Dial returns a connection, and makes no request. Returns ErrNoCluster if no address of an API server
 // is configured, and an error if the flags or the kubeconfig cannot be used.
 func (f *Flags) Dial(userAgent string) (*Connection, error) {
-	loading := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules(), &f.overrides)
-	config, err := loading.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, ErrNoCluster
-	}
+	config, err := f.kubectl.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	raw, err := f.kubectl.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	// kubectl assumes a server on localhost.
+	if len(raw.Clusters) == 0 && *f.kubectl.APIServer == "" && config.Host == clientcmd.ClusterDefaults.Server {
+		return nil, ErrNoCluster
 	}
 	config.UserAgent, config.QPS = userAgent, unlimited
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
@@ -55,10 +59,7 @@ func (f *Flags) Dial(userAgent string) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to connect to the API server at %s: %w", config.Host, err)
 	}
-	c := &Connection{Client: client, Server: config.Host, Context: f.overrides.CurrentContext, Namespace: f.overrides.Context.Namespace, clock: clock}
-	if raw, err := loading.RawConfig(); err == nil && c.Context == "" {
-		c.Context = raw.CurrentContext
-	}
+	c := &Connection{Client: client, Server: config.Host, Context: cmp.Or(*f.kubectl.Context, raw.CurrentContext), clock: clock}
 	return c, nil
 }
 

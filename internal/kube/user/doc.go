@@ -3,8 +3,7 @@
 //
 // Duties and invariants:
 //
-//   - The flags are those of client-go's clientcmd, with kubectl's names. The namespace is that of the
-//     agents, whatever the context has.
+//   - The flags are those of kubectl, by its library k8s.io/cli-runtime.
 //   - Without a configured server there is none: neither localhost, nor one from a shell's environment.
 //   - Nothing here depends on the operating system.
 package user

@@ -22,7 +22,7 @@ import (
 func parsed(t *testing.T, args ...string) *user.Flags {
 	t.Helper()
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	f := user.AddFlags(set, "agents")
+	f := user.AddFlags(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -48,28 +48,31 @@ func TestDial_FollowsFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args      string
 		name      string
-		namespace string
+		namespace string // of pods
 		fault     string
 	}{
-		{"", "the context a (http://a:1)", "agents", ""},
-		{"--context=b", "the context b (http://b:2)", "agents", ""},
+		{"", "the context a (http://a:1)", "default", ""},
+		{"--context=b", "the context b (http://b:2)", "theirs", ""},
 		{"--context b -n mine", "the context b (http://b:2)", "mine", ""},
-		{"--cluster=b --namespace=ns/mine", "the context a (http://b:2)", "mine", ""},
-		{"-s http://c:3", "the context a (http://c:3)", "agents", ""},
+		{"--cluster=b --namespace=mine", "the context a (http://b:2)", "mine", ""},
+		{"-s http://c:3", "the context a (http://c:3)", "default", ""},
 		{"--context=c", "", "", `use the kubeconfig: context "c" does not exist`},
 		{"--user=u", "", "", `auth info "u" does not exist`},
 		{"--kubeconfig=" + filepath.Join(t.TempDir(), "none"), "", "", "no such file"},
 		{"--proxy-url=ftp://p", "", "", "unsupported scheme"},
+		{"--request-timeout=soon", "", "", "use the kubeconfig"},
 	} {
-		c, err := parsed(t, strings.Fields(tc.args)...).Dial("test")
+		flags := parsed(t, strings.Fields(tc.args)...)
+		c, err := flags.Dial("test")
 		if tc.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.fault) {
 				t.Errorf("%s: got %v, want %s", tc.args, err, tc.fault)
 			}
 			continue
 		}
-		if err != nil || c.Name() != tc.name || c.Namespace != tc.namespace {
-			t.Errorf("%s: %v, %+v", tc.args, err, c)
+		namespace, fault := flags.Namespace()
+		if err != nil || fault != nil || c.Name() != tc.name || namespace != tc.namespace {
+			t.Errorf("%s: %v, %v, %s, %+v", tc.args, err, fault, namespace, c)
 		}
 	}
 	if got, err := parsed(t).Contexts(); err != nil || !slices.Equal(got, []string{"a", "b"}) {
