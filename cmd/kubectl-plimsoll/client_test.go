@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func TestStatus_PrintsEachFormat(t *testing.T) {
 		want []string // in this order
 	}{
 		{nil, []string{"NODE ", "AGENT", "node-000002   missing", "node-000001   disarmed", "node-000000   armed", "memory.available 500Mi >= 100Mi", "30d", "3 nodes: 1 armed, 1 disarmed, 1 missing\n"}},
-		{[]string{"-o", "wide"}, []string{"SIGNALS", "REASON", "the ConfigMap"}},
+		{[]string{"-o", "wide"}, []string{"REASON", "SIGNALS", "the ConfigMap"}},
 		{[]string{"-o", "name"}, []string{"node/node-000002\nnode/node-000001\nnode/node-000000\n"}},
 		{[]string{"-o", "json"}, []string{`"apiVersion": "plimsoll.dev/v1alpha1"`, `"kind": "NodeStatusList"`, `"attention": "agent-missing"`, `"available": 524288000`}},
 		{[]string{"-o", "yaml", "node-000001"}, []string{"- agent: disarmed\n", "name: node-000001\n"}},

@@ -69,7 +69,7 @@ func TestWhy_FindsPodsAsKubectlDoes(t *testing.T) {
 		{"why pod web -o wide", 2, `--output: "wide": must be one of json, yaml`, ""},
 		{"why pod a/b/c", 2, `kubectl plimsoll why pod: "a/b/c": must be NAMESPACE/NAME`, ""},
 		{"why", 2, "kubectl plimsoll why needs one of", ""},
-		{"why pod web --context=none", 1, `context "none" does not exist`, ""},
+		{"why pod web --context=none", 1, `context was not found for specified context: none`, ""},
 	} {
 		*requests = nil
 		status, out, errs := execute(strings.Fields(tc.line)...)

@@ -45,7 +45,7 @@ func (l *List) Nodes() (names []string) {
 func (l *List) Table(age func(time.Duration) string) *document.Table {
 	t := &document.Table{Summary: l.summary(), Columns: []document.Column{
 		{Name: "NODE"}, {Name: "AGENT"}, {Name: "SIGNAL"}, {Name: "CONDITION"}, {Name: "LAST EVICTION"}, {Name: "FINDINGS"}, {Name: "VERSION"}, {Name: "AGE"},
-		{Name: "SEEN", Wide: true}, {Name: "SIGNALS", Wide: true}, {Name: "CAUSE", Wide: true}, {Name: "THRESHOLDS", Wide: true}, {Name: "POD", Wide: true}, {Name: "REASON", Wide: true},
+		{Name: "SEEN", Wide: true}, {Name: "CAUSE", Wide: true}, {Name: "THRESHOLDS", Wide: true}, {Name: "POD", Wide: true}, {Name: "REASON", Wide: true}, {Name: "SIGNALS", Wide: true},
 	}}
 	ago := func(then time.Time) string {
 		if then.IsZero() {
@@ -61,7 +61,7 @@ func (l *List) Table(age func(time.Duration) string) *document.Table {
 		}
 		t.Rows = append(t.Rows, []string{
 			r.Name, string(r.Agent), r.tightest(), strings.Join(r.Conditions, ","), eviction, strings.Join(r.Findings, ","), r.Version, ago(r.Created),
-			ago(r.Heartbeat), r.signals(), cause, r.Thresholds, r.Pod, r.Reason,
+			ago(r.Heartbeat), cause, r.Thresholds, r.Pod, r.Reason, r.signals(),
 		})
 	}
 	return t
