@@ -37,6 +37,9 @@ func whyCommand() *cobra.Command {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			found, err := r.Find(ctx)
+			if found == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("%w: not all records were read within %s: name the node of the pod with --node, or give a longer --timeout", err, timeout)
+			}
 			if found == nil {
 				return err
 			}

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
 	"plimsoll.dev/plimsoll/internal/kube/api"
@@ -34,8 +36,9 @@ type Result struct {
 	document.Header
 	Items []why.Explanation `json:"items"`
 
-	inFull bool     // explained; false: one line for each
-	notes  []string // below the text
+	inFull  bool     // explained; false: one line for each
+	heading string   // above the text
+	notes   []string // below it
 }
 
 // Find returns the selected evictions with their explanations. Returns an error if there is none, or the records
@@ -50,7 +53,13 @@ func (r *Request) Find(ctx context.Context) (*Result, error) {
 	for i, e := range result.Items {
 		result.Items[i] = why.Explain(e.Node, e.Eviction)
 	}
+	if all.onlyEarlier {
+		result.heading = fmt.Sprintf("Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
+	}
 	if len(result.Items) == 0 {
+		if r.Pod != "" && (r.Node != "" || r.AllNodes) {
+			all.pod, all.podErr = r.readPod(ctx) // search did not
+		}
 		err = r.none(all)
 		s := r.standing(ctx, all.pod)
 		if s == nil {
@@ -70,6 +79,9 @@ func (r *Request) Find(ctx context.Context) (*Result, error) {
 // WriteText writes the result for people. The evictions of one pod are explained in full. Returns the error of out.
 func (r *Result) WriteText(out io.Writer) error {
 	var err error
+	if _, err = io.WriteString(out, r.heading); err != nil {
+		return err
+	}
 	if r.inFull {
 		for i := range r.Items {
 			if i > 0 {
@@ -88,6 +100,14 @@ func (r *Result) WriteText(out io.Writer) error {
 		}
 	}
 	return err
+}
+
+// placeOf describes where a pod is.
+func placeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return "on no node yet"
+	}
+	return "on node " + pod.Spec.NodeName
 }
 
 func (r *Request) unreadableText(all found) string {
@@ -126,13 +146,16 @@ func (r *Request) none(all found) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s.\n", what, where)
-	fmt.Fprintf(&b, "A record is dropped after %d days, when more recent ones need its place, and with the Node that it belongs to.\n", evictionlog.MaxAge/(24*time.Hour))
+	fmt.Fprintf(&b, "A record is dropped after %d days, when more recent ones need its place, and with its Node where no controller runs.\n", evictionlog.MaxAge/(24*time.Hour))
 	if all.unreadable > 0 {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
 		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status, or plimsoll doctor --cluster. In another namespace: give --eviction-record-namespace.")
 		return fmt.Errorf("%s", b.String())
+	}
+	if all.podErr != nil {
+		fmt.Fprintf(&b, "Whether the pod exists is not known, which needs the right to get pods in its namespace: %s\n", errorText(all.podErr))
 	}
 	namespace, name, _ := strings.Cut(r.Pod, "/")
 	fmt.Fprintf(&b, `Check the name among the latest evictions, with --last 20 in place of the pod. If another program ended the pod, as a kubelet or the kernel, these may show the cause:
