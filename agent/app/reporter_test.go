@@ -250,7 +250,7 @@ func TestReporter_MeasuresSlowExits(t *testing.T) {
 			m := metrics.New(metrics.Settings{LinesDropped: func() int64 { return 0 }})
 			r := &reporter{metrics: m, beside: func(run func(context.Context)) { go run(t.Context()) }}
 			r.awaitExit(&agent.Outcome{Snapshot: &signals.Snapshot{At: time.Now()}, Evicted: &eviction.Eviction{Hard: test.hard}, Result: result})
-			time.Sleep(3 * time.Second)
+			<-time.After(3 * time.Second) // of the bubble
 			close(rest)
 			synctest.Wait()
 			if got := scraped(m); !strings.Contains(got, "plimsoll_eviction_exit_duration_seconds"+test.want) {
