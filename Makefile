@@ -36,6 +36,8 @@ ABREAST ?= 2
 # What images are made of, and for.
 IMAGE    ?= registry.plimsoll.dev/plimsoll
 ARCHS    ?= amd64 arm64
+# What the client is built for.
+CLIENTS  ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
@@ -58,7 +60,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-machines test-v2 test-components test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-machines test-v2 test-components test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -67,6 +69,13 @@ help: ## list the targets
 # a tree without Git gives the same image.
 build: ## build bin/plimsoll, one static binary
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/plimsoll ./cmd/plimsoll
+
+clients: ## write bin/clients: kubectl-plimsoll for CLIENTS
+	for platform in $(CLIENTS); do \
+	  os=$${platform%/*}; arch=$${platform#*/}; \
+	  GOOS=$$os GOARCH=$$arch $(GO) build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)' \
+	    -o bin/clients/kubectl-plimsoll-$$os-$$arch$$(test $$os != windows || echo .exe) ./cmd/kubectl-plimsoll || exit 1; \
+	done
 
 image: ## write bin/image: a reproducible image for ARCHS, its digest, what it is made of
 	rm -rf bin/image
@@ -254,10 +263,12 @@ bin/nodee2e/pause:
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)
 
-lint: ## gofmt, vet for both architectures, staticcheck
+lint: ## gofmt, vet for both architectures, the client for other systems, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
 	GOARCH=amd64 $(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/kubectl-plimsoll
+	GOOS=windows $(GO) build -o /dev/null ./cmd/kubectl-plimsoll
 	$(GO) -C tools tool -n staticcheck > /dev/null
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	$(GO) -C test/bench/plot vet .
@@ -328,7 +339,7 @@ vuln: ## govulncheck, for those who reach its database
 	$$($(GO) -C tools tool -n govulncheck) ./...
 
 docs: ## write the generated parts of docs/
-	$(GO) test ./test ./cmd/plimsoll ./internal/metrics ./internal/doctor -run TestReference -update
+	$(GO) test ./test ./cmd/plimsoll ./cmd/kubectl-plimsoll ./internal/metrics ./internal/doctor -run TestReference -update
 
 manifests: bin/components/helm ## write what is made from the chart, and what the chart takes from deploy/ and from the options
 	$(GO) test ./test/integration/chart -run TestGenerated -count=1 -update

@@ -50,7 +50,8 @@ var mayImport = map[string]struct {
 	"internal/why":              {[]string{"eviction/signals", "internal/decisionlog", "internal/evictionlog", "ranking"}, "an explanation follows from the record of an eviction; clients on any system use it"},
 	"internal/kubeletconfig":    {[]string{"internal/strictyaml", "eviction/signals"}, "conclusions from a kubelet's configuration are independent of the location of its files"},
 	"lifecycle/convert":         {[]string{"lifecycle/model"}, "it converts nodes and pods of core/v1 into facts; decisions are made elsewhere"},
-	"internal/kube/agentpods":   {[]string{"internal/cri", "internal/strictyaml", "eviction/signals"}, "it converts pods of core/v1 and of the runtime into facts; decisions are made elsewhere"},
+	"internal/kube/agentpods":   {[]string{"internal/strictyaml", "eviction/signals"}, "it converts pods of core/v1 into facts; decisions are made elsewhere"},
+	"internal/kube/runtimepods": {[]string{"internal/cri", "internal/kube/agentpods", "eviction/signals"}, "it converts pods of the runtime into facts; decisions are made elsewhere"},
 	"internal/kube/api":         {nil, "it is a client of the resources that are used, without a purpose of its own"},
 	"internal/kube/api/apitest": {[]string{"internal/kube/api"}, "it adapts client-go's clientset for tests"},
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
@@ -66,7 +67,7 @@ var mayImport = map[string]struct {
 	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
 	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
 	"internal/nodestatus":      {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
-	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
+	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "internal/vitals", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
 	"internal/decisionlog":     {[]string{"eviction/signals", "ranking"}, "it has the form of a record, and writes lines; decisions are made elsewhere"},
 	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
@@ -81,7 +82,7 @@ var mayImport = map[string]struct {
 	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
 	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/heartbeat"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
 	"internal/evictionlog/store": {[]string{"internal/backoff", "internal/decisionlog", "internal/evictionlog", "internal/kube/api"}, "it stores the record of evictions in the cluster; of internal/decisionlog it uses the form of a record"},
-	"internal/why/lookup":        {[]string{"eviction/signals", "internal/evict/podstatus", "internal/evictionlog", "internal/evictionlog/store", "internal/heartbeat", "internal/kube/agentpods", "internal/kube/api", "internal/kube/client", "internal/strictyaml", "internal/why"}, "it reads the records of evictions, or the pod, its node and its agent's lease, for a user; they are explained elsewhere"},
+	"internal/why/lookup":        {[]string{"eviction/signals", "internal/evict/podstatus", "internal/evictionlog", "internal/evictionlog/store", "internal/document", "internal/heartbeat", "internal/kube/agentpods", "internal/kube/api", "internal/why"}, "it reads the records of evictions, or the pod, its node and its agent's lease, for a user; they are explained elsewhere"},
 	"agent/examine":              {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it has the order of steps that end a pod, without the kernel and the API server"},
@@ -97,12 +98,25 @@ var mayImport = map[string]struct {
 
 	// The compositions, one for each program, which import every implementation; and the
 	// commands.
-	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/evictionlog", "internal/evictionlog/store", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/reload", "stats"},
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "agent/recorder", "internal/recording", "internal/recording/ring", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kmsg", "internal/kube/agentpods", "internal/kube/client", "internal/kube/runtimepods", "internal/kubeletconfig", "internal/metrics", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/oomkill", "internal/process", "internal/vitals", "stats", "internal/evictionlog", "internal/evictionlog/store", "internal/reload"},
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "internal/why/lookup", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
+	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
+
+	// The client, for any system.
+	"internal/vitals":                {[]string{"eviction/signals"}, "the text of published values is independent of what publishes and reads it"},
+	"internal/clusterstatus":         {[]string{"eviction/signals", "internal/document", "internal/vitals"}, "the state of a cluster follows from facts; the facts are read elsewhere"},
+	"internal/document":              {nil, "the form of a document is independent of its content and of its printer"},
+	"internal/output":                {[]string{"internal/document"}, "formats and tables are independent of their content"},
+	"cmd/internal/whycmd":            {[]string{"internal/evictionlog", "internal/why/lookup"}, "the command why is the same in both programs, which have the connection and the formats"},
+	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
+	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
+	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
+	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
+	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "eviction/signals", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/document", "internal/heartbeat", "internal/kube/user", "internal/output", "internal/why/lookup"},
+		"it has the commands of the client, and links nothing of a node"},
 
 	// Packages outside the product. They may import the product; the product must not import
 	// them.
@@ -146,15 +160,16 @@ var mayUse = []struct {
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/evictionlog/store", "internal/why/lookup", "internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/evictionlog/store", "internal/why/lookup", "internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
+	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "internal/output", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"k8s.io/cli-runtime/", []string{"cmd/kubectl-plimsoll", "internal/kube/user", "internal/output"}, "the client is a plugin of kubectl, and has its flags and printers (docs/internals/decisions/050)"},
+	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/user", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
+	{"k8s.io/klog/", []string{"cmd/kubectl-plimsoll", "internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster", "test/harness/nodee2e"}, "input of users is decoded in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests (docs/internals/decisions/010)"},
-	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line belongs to the program, not to its packages"},
-	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from each program's table of options"},
+	{"github.com/spf13/cobra", []string{"cmd/", "internal/output"}, "the command line belongs to the program, not to its packages; flags of kubectl's printers need the command"},
+	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config", "internal/kube/user"}, "flags are made from each program's table of options, and those of a connection by client-go"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package has the instruments; the others receive functions (docs/internals/decisions/019)"},
@@ -346,16 +361,47 @@ func TestSources_HaveNoLocalPath(t *testing.T) {
 	}
 }
 
-// TestProgram_LinksNoClientset checks that the product links no package that registers every type of the API
-// (docs/internals/decisions/038).
+// TestProgram_LinksNoClientset checks that the program of nodes and of the controller links no package that registers
+// every type of the API (docs/internals/decisions/038), and nothing of kubectl (050).
 func TestProgram_LinksNoClientset(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "../cmd/plimsoll").Output()
+	for _, p := range linked(t, "linux", "../cmd/plimsoll") {
+		for _, refused := range []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "k8s.io/cli-runtime", "sigs.k8s.io/kustomize"} {
+			if p == refused || strings.HasPrefix(p, refused+"/") {
+				t.Errorf("plimsoll links %s: use internal/kube/api, and leave what is kubectl's to the client", p)
+			}
+		}
+	}
+}
+
+// linked returns the packages of a program for a system.
+func linked(t *testing.T, system, program string) []string {
+	t.Helper()
+	list := exec.Command("go", "list", "-deps", program)
+	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range strings.Fields(string(out)) {
-		if p == "k8s.io/client-go/kubernetes" || strings.HasPrefix(p, "k8s.io/client-go/kubernetes/") || strings.HasPrefix(p, "k8s.io/client-go/informers") {
-			t.Errorf("the program links %s: use internal/kube/api", p)
+	return strings.Fields(string(out))
+}
+
+// ofNodes lists what only a program on a node needs. Some of it compiles on other systems, and would make
+// the client larger.
+var ofNodes = []string{"agent", "stats", "cgroupnotify", "lifecycle", "simulate", "internal/cgroup", "internal/cri", "internal/kill", "internal/kmsg",
+	"internal/kube/client", "internal/kube/runtimepods", "internal/evict", "internal/doctor/probe", "internal/metrics"}
+
+// ofClient lists what a node uses too: the condition by which an agent requests an eviction.
+var ofClient = []string{"internal/evict/podstatus"}
+
+// TestClient_IsPortable checks that kubectl plimsoll links nothing of a node, on any system.
+func TestClient_IsPortable(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, p := range linked(t, system, "../cmd/kubectl-plimsoll") {
+			ours, is := strings.CutPrefix(p, modulePath)
+			if is && !slices.Contains(ofClient, ours) && slices.ContainsFunc(ofNodes, func(of string) bool { return ours == of || strings.HasPrefix(ours, of+"/") }) ||
+				strings.HasPrefix(p, "google.golang.org/grpc") || strings.HasPrefix(p, "github.com/google/cadvisor") || strings.HasPrefix(p, "k8s.io/cri-api") {
+				t.Errorf("the client for %s links %s, which belongs to a node", system, p)
+			}
 		}
 	}
 }

@@ -72,8 +72,11 @@ func (r *reporter) currentVitals() heartbeat.Vitals {
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}
-	if now := r.vitals.Load(); now != nil {
-		v.Conditions, v.Thresholds = now.conditions, now.digest
+	if now := r.observed.Load(); now != nil {
+		v.Conditions, v.Thresholds, v.Readings = now.conditions, now.digest, now.readings
+	}
+	if last := r.lastEviction.Load(); last != nil {
+		v.LastEviction = *last
 	}
 	return v
 }

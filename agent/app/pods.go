@@ -16,6 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/kube/runtimepods"
 )
 
 // A podSource returns the node's active pods, which must not be changed. It does not wait.
@@ -152,7 +153,7 @@ func podsOfRuntime(ctx context.Context, client *cri.Client, choices *agentpods.C
 	if err != nil {
 		return nil, err
 	}
-	return agentpods.FromRuntime(sandboxes, containers, choices), nil
+	return runtimepods.Convert(sandboxes, containers, choices), nil
 }
 
 // running returns a function that lists the IDs of a pod's running containers.

@@ -18,6 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/vitals"
 )
 
 // A reporter implements agent.Reporter by the decision log, the state file, metrics, and the
@@ -48,13 +49,15 @@ type reporter struct {
 	digest         string
 	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
 	helpless       [signals.Count]bool      // a threshold is met, and no pod helps
-	vitals         atomic.Pointer[vitals]
+	observed       atomic.Pointer[observed]
+	lastEviction   atomic.Pointer[vitals.Eviction]
 }
 
-// vitals are the part of a heartbeat that changes with checks.
-type vitals struct {
+// observed is the part of a heartbeat that changes with checks.
+type observed struct {
 	conditions signals.ConditionSet
 	digest     string
+	readings   []vitals.Reading
 }
 
 var errNoMemory = errors.New("the node's memory can not be observed")
@@ -153,6 +156,7 @@ func (r *reporter) record(o *agent.Outcome) {
 	}
 	if e.Hard {
 		r.metrics.Evicted(e.Cause)
+		r.lastEviction.Store(&vitals.Eviction{Time: o.Snapshot.At, Pod: e.Pod.Key(), Cause: e.Cause})
 		r.release(e.Cause, e.Pod.UID)
 	}
 }
@@ -199,7 +203,30 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 	if p != r.digested {
 		r.digested, r.digest = p, heartbeat.Digest(reportedThresholds(p))
 	}
-	r.vitals.Store(&vitals{r.lastConditions, r.digest})
+	r.observed.Store(&observed{r.lastConditions, r.digest, readings(s, p)})
+}
+
+// readings returns the observed signals with their thresholds. Of several thresholds of a signal, the
+// highest hard and the highest soft one count. Signals that follow those of another filesystem are left
+// out.
+func readings(s *signals.Snapshot, p *eviction.Policy) []vitals.Reading {
+	all := make([]vitals.Reading, 0, len(p.Thresholds))
+	for i := range p.Thresholds { // by signal, hard before soft
+		t := &p.Thresholds[i]
+		if _, follows := t.Signal.ContainerfsFollows(p.Layout); follows {
+			continue
+		}
+		o, r := &s.Node[t.Signal], vitals.Reading{Signal: t.Signal}
+		if o.Known {
+			r = vitals.Reading{Signal: t.Signal, Known: true, Available: o.Available, Threshold: t.Value.Of(o.Capacity).Value, Soft: !t.Hard()}
+		}
+		if last := len(all) - 1; last >= 0 && all[last].Signal == r.Signal && all[last].Soft == r.Soft {
+			all[last].Threshold = max(all[last].Threshold, r.Threshold)
+			continue
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // Report implements agent.Reporter.
@@ -228,6 +255,7 @@ func (r *reporter) Report(d *agent.Decision) {
 		}
 	case d.Decision == agent.SoftEnded && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
+		r.lastEviction.Store(&vitals.Eviction{Time: d.Time, Pod: d.Pod, Cause: d.Signal})
 		r.release(d.Signal, d.UID)
 	case d.LimitedBy != "":
 		r.reportLimited(d)

@@ -58,7 +58,8 @@ func writeUsage(b *bytes.Buffer, c *cobra.Command) {
 		case f.Hidden || f.Name == "help":
 		case f.Name != "config" && slices.Contains([]string{"agent", "controller", "doctor"}, c.Name()) && isOption(f.Name):
 		default:
-			rows += fmt.Sprintf("| `--%s` | `%s` | %s |\n", f.Name, cell.Replace(f.DefValue), cell.Replace(f.Usage))
+			_, usage := pflag.UnquoteUsage(f)
+			rows += fmt.Sprintf("| `--%s` | `%s` | %s |\n", f.Name, cell.Replace(f.DefValue), cell.Replace(usage))
 		}
 	})
 	if rows != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -59,10 +60,13 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "plimsoll",
 		Short:         "Keeps Kubernetes nodes above the line: evicts the right pod before the kernel kills the wrong one",
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
+	root.SetUsageFunc(help.Usage)
+	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
 	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("cleanup"),
 		recordingCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root

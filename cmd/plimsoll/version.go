@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/internal/buildinfo"
 )
 
 // version and commit are set by the linker (see the Makefile). An empty commit is that of the
@@ -24,16 +25,4 @@ func versionCommand() *cobra.Command {
 }
 
 // revision returns the commit of the source.
-func revision() string {
-	if commit != "" {
-		return commit
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return "unknown"
-}
+func revision() string { return buildinfo.Revision(commit) }

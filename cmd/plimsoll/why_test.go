@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/agent/config"
 )
 
 // recordOf returns the line of a record, some hours after midnight.
@@ -95,14 +97,14 @@ func TestWhy_ReadsRecords(t *testing.T) {
 		{"node n1", 0, []string{"TIME", "2026-03-01T05:00:00Z  n1    shop/db   evict     memory.available<100Mi  recovered", "shop/web"}, "n2"},
 		{"--last 3", 0, []string{"shop/db", "T03:00:00Z  n2    shop/web", "bank/web"}, "T01:00:00Z"},
 		{"pod shop/none", exitFailed, []string{"no eviction of pod shop/none is recorded in the namespace plimsoll-evictions of the context tuesday (http://127.0.0.1:", "records of 3 nodes",
-			"dropped after 30 days", "with its Node where no controller runs", "plimsoll why --last 20", "kubectl -n shop describe pod none"}, ""},
+			"dropped after 30 days", "with its Node where no controller runs", "--last 20 in place of the pod", "kubectl -n shop describe pod none"}, ""},
 		{"pod shop/web --node=n3", exitFailed, []string{"no eviction of pod shop/web", ", for node n3"}, ""},
 		{"pod secret/web", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, which needs the right to get pods"}, ""},
 		{"pod secret/web --node=n1", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, "}, ""},
 		{"pod shop/none --timeout=1ns", exitFailed, []string{"not all records were read within 1ns: name the node of the pod with --node, or give a longer --timeout"}, "no eviction"},
 		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "plimsoll doctor --cluster"}, ""},
-		{"node n1 --namespace=secret", exitFailed, []string{"needs the right to get configmaps", "ClusterRole view"}, ""},
-		{"--last=5 --namespace=secret", exitFailed, []string{"needs the right to list configmaps"}, ""},
+		{"node n1 --eviction-record-namespace=secret", exitFailed, []string{"needs the right to get configmaps", "ClusterRole view"}, ""},
+		{"--last=5 --eviction-record-namespace=secret", exitFailed, []string{"needs the right to list configmaps"}, ""},
 	} {
 		status, out, errs := plimsoll("", append(append([]string{"why"}, strings.Fields(test.args)...), "--kubeconfig="+kubeconfig)...)
 		text := out + errs
@@ -223,19 +225,24 @@ func TestWhy_StandingOfLivingPod(t *testing.T) {
 func TestWhy_WritesObjects(t *testing.T) {
 	kubeconfig, _ := recordServer(t, map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""}, nil)
 	status, out, errs := plimsoll("", "why", "pod", "shop/web", "-o", "json", "--kubeconfig="+kubeconfig)
-	var all []struct {
-		Node     string
-		Eviction struct {
-			Pod    string
-			Choice struct{ Places []struct{ Usage int64 } }
-		}
-		Next    string
-		Changes []struct {
-			What     string
-			From, To int64
+	var document struct {
+		APIVersion, Kind string
+		Items            []struct {
+			Node     string
+			Eviction struct {
+				Pod    string
+				Choice struct{ Places []struct{ Usage int64 } }
+			}
+			Next    string
+			Changes []struct {
+				What     string
+				From, To int64
+			}
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &all); status != 0 || err != nil {
+	err := json.Unmarshal([]byte(out), &document)
+	all := document.Items
+	if document.APIVersion != "plimsoll.dev/v1alpha1" || document.Kind != "EvictionExplanationList" || status != 0 || err != nil {
 		t.Fatalf("%d, %v: %s%s", status, err, out, errs)
 	}
 	if len(all) != 1 || all[0].Node != "n1" || all[0].Eviction.Pod != "shop/web" || all[0].Eviction.Choice.Places[0].Usage != 314572800 || all[0].Next != "a/next" ||
@@ -243,7 +250,7 @@ func TestWhy_WritesObjects(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	status, out, errs = plimsoll("", "why", "pod", "shop/web", "-o", "yaml", "--kubeconfig="+kubeconfig)
-	for _, line := range []string{"- changes:\n", "  eviction:\n", "    pod: shop/web\n", "  node: n1\n", "    to: 314572800\n"} {
+	for _, line := range []string{"kind: EvictionExplanationList\n", "- changes:\n", "  eviction:\n", "    pod: shop/web\n", "  node: n1\n", "    to: 314572800\n"} {
 		if status != 0 || !strings.Contains(out, line) {
 			t.Errorf("%d, no %q: %s%s", status, line, out, errs)
 		}
@@ -266,6 +273,16 @@ func TestWhy_RejectsInvalidUse(t *testing.T) {
 	} {
 		if status, _, errs := plimsoll("", append([]string{"why"}, strings.Fields(args)...)...); status != exitInvalid || !strings.Contains(errs, want) {
 			t.Errorf("%s: status %d, %s, want %q", args, status, errs, want)
+		}
+	}
+}
+
+// The defaults are those of the agents.
+func TestWhy_DefaultsOfAgents(t *testing.T) {
+	agent := config.NewAgent()
+	for flag, want := range map[string]string{"eviction-record-namespace": agent.EvictionRecordNamespace, "heartbeat-namespace": agent.HeartbeatNamespace} {
+		if got := whyCommand().Flags().Lookup(flag).DefValue; got != want {
+			t.Errorf("--%s is %s by default, want %s", flag, got, want)
 		}
 	}
 }

@@ -97,3 +97,8 @@ func beginAndEnd(text string, most int) string {
 	}
 	return text[:begin] + mark + text[end:]
 }
+
+// PrintableText returns a text of another program as [PrintableName] does, of at most most bytes.
+func PrintableText(text string, most int) string {
+	return beginAndEnd(Printable(beginAndEnd(text, 4*most)), most)
+}

@@ -29,6 +29,16 @@ func TestPrintableName_IsBoundedAndPrintable(t *testing.T) {
 	}
 }
 
+func TestPrintableText_IsBounded(t *testing.T) {
+	text := strings.Repeat("a\x1b", 150)
+	if got, want := PrintableText(text, len(text)), strings.Repeat("a?", 150); got != want {
+		t.Errorf("got %q", got)
+	}
+	if got, want := PrintableText(text, 11), "a?a?..."; len(got) > 11 || !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestDiffersFrom_ReportsOrderAndGrowth(t *testing.T) {
 	of := func(names string, amounts ...Amount) *Consumption {
 		c := &Consumption{}

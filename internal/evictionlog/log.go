@@ -10,6 +10,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 )
 
+// Namespace is the default namespace of the records.
+const Namespace = "plimsoll-evictions"
+
 // Bounds of the record of one node. With a cluster's thousands of nodes, they bound what all records take
 // in the API server's store.
 const (

@@ -18,6 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/vitals"
 )
 
 // Namespace is the namespace of the agents' leases.
@@ -35,6 +36,10 @@ const (
 	AnnotationDryRun      = api.Prefix + "dry-run"      // true: the agent is not armed
 	AnnotationLastCheck   = api.Prefix + "last-check"   // time of the last check by the node's clock, RFC 3339
 	AnnotationThresholds  = api.Prefix + "thresholds"   // a digest: equal for nodes with equal thresholds
+	AnnotationSignals     = api.Prefix + "signals"      // observed signals with their thresholds, see package vitals
+	// AnnotationLastEviction is the last eviction on the node, see package vitals; absent before the
+	// first one. It survives a restart of the agent.
+	AnnotationLastEviction = api.Prefix + "last-eviction"
 )
 
 // Vitals is the state that an agent reports with every heartbeat.
@@ -46,6 +51,9 @@ type Vitals struct {
 	ArmedReason string
 	Findings    []string
 	Thresholds  string // see [Digest]
+	Readings    []vitals.Reading
+	// LastEviction is that of this run of the agent; zero: none yet.
+	LastEviction vitals.Eviction
 }
 
 func (v *Vitals) annotations(checked time.Time) map[string]string {
@@ -59,8 +67,12 @@ func (v *Vitals) annotations(checked time.Time) map[string]string {
 		AnnotationLastCheck:   checked.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		AnnotationThresholds:  v.Thresholds,
 	}
-	if v.Pod != "" {
-		all[AnnotationPod] = v.Pod
+	for key, text := range map[string]string{
+		AnnotationPod: v.Pod, AnnotationSignals: vitals.FormatReadings(v.Readings), AnnotationLastEviction: v.LastEviction.String(),
+	} {
+		if text != "" {
+			all[key] = text
+		}
 	}
 	return all
 }

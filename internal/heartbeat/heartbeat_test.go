@@ -19,6 +19,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/vitals"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
@@ -33,7 +34,9 @@ func withHeartbeat(t *testing.T, test func(a *fakeAPI, h *Heartbeat, log *logcap
 			Client: apitest.From(a), NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.Node,
 			Vitals: func() Vitals {
 				return Vitals{Version: "v1", Conditions: memoryPressure(), Thresholds: "t",
-					Armed: true, ArmedReason: "flag", Findings: []string{"a", "b"}}
+					Armed: true, ArmedReason: "flag", Findings: []string{"a", "b"},
+					Readings:     []vitals.Reading{{Signal: signals.MemoryAvailable, Known: true, Available: 9, Threshold: 5}},
+					LastEviction: vitals.Eviction{Time: noon, Pod: "ns/p", Cause: "memory.available"}}
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,6 +108,7 @@ func TestHeartbeat_ReportsVitals(t *testing.T) {
 			AnnotationVersion: "v1", AnnotationConditions: "MemoryPressure", AnnotationDryRun: "false",
 			AnnotationArmed: "true", AnnotationArmedReason: "flag", AnnotationFindings: "a,b",
 			AnnotationThresholds: "t", AnnotationLastCheck: l.Annotations[AnnotationLastCheck],
+			AnnotationSignals: "memory.available=9/5", AnnotationLastEviction: "2026-03-01T12:00:00Z ns/p memory.available",
 		}
 		if diff := cmp.Diff(want, l.Annotations); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
@@ -360,6 +364,19 @@ func TestNodeLease_EndsWhenKubeletStarts(t *testing.T) {
 			t.Errorf("renewed at %s", got)
 		}
 	})
+}
+
+// A restarted agent has evicted no pod yet: what the lease has is the last eviction of the node.
+func TestAnnotated_LastEvictionSurvivesRestart(t *testing.T) {
+	before, restarted := "2026-03-01T12:00:00Z ns/p memory.available", Vitals{Version: "v2"}
+	old := map[string]string{AnnotationLastEviction: before, AnnotationSignals: "memory.available=1/5"}
+	if got := annotated(old, restarted.annotations(noon)); got[AnnotationLastEviction] != before || got[AnnotationSignals] != "" {
+		t.Errorf("after a restart: %v", got)
+	}
+	restarted.LastEviction = vitals.Eviction{Time: noon.Add(time.Hour), Pod: "ns/q", Cause: "nodefs.available"}
+	if got := annotated(old, restarted.annotations(noon)); got[AnnotationLastEviction] != "2026-03-01T13:00:00Z ns/q nodefs.available" {
+		t.Errorf("after another eviction: %v", got)
+	}
 }
 
 func TestDigest_IgnoresOrder(t *testing.T) {

@@ -65,11 +65,12 @@ func renewed(old *coordinationv1.Lease, want *claim, now time.Time) *coordinatio
 	return l
 }
 
-// annotated returns old with our annotations replaced by ours.
+// annotated returns old with our annotations replaced by ours. The last eviction stays until there is
+// a later one: a restarted agent has none yet.
 func annotated(old, ours map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, old)
-	maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, api.Prefix) })
+	maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, api.Prefix) && key != AnnotationLastEviction })
 	maps.Copy(all, ours)
 	return all
 }

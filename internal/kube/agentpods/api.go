@@ -36,7 +36,7 @@ func FromAPI(pod *corev1.Pod) (signals.Pod, error) {
 	if pod.DeletionTimestamp != nil { // it includes the grace period
 		converted.EndsBy = pod.DeletionTimestamp.UTC()
 	}
-	return converted, usable(&converted)
+	return converted, Usable(&converted)
 }
 
 // IsMirror reports whether the pod represents a static pod of its node.
@@ -61,8 +61,8 @@ type part struct {
 	form        *regexp.Regexp
 }
 
-// usable returns an error that names the first invalid part of a path.
-func usable(pod *signals.Pod) error {
+// Usable returns an error that names the first invalid part of a path.
+func Usable(pod *signals.Pod) error {
 	parts := []part{{"UID", pod.UID, uidForm}, {"namespace", pod.Namespace, namespaceForm}, {"name", pod.Name, nameForm}}
 	for i := range pod.Containers {
 		parts = append(parts, part{"container's name", pod.Containers[i].Name, nameForm})
@@ -95,8 +95,11 @@ func runningID(statuses []corev1.ContainerStatus, name string) string {
 // cannot name a cgroup. The status has the form containerd://ID.
 func idOfRunning(s *corev1.ContainerStatus) string {
 	_, id, found := strings.Cut(s.ContainerID, "://")
-	if s.State.Running == nil || !found || !containerID.MatchString(id) {
+	if s.State.Running == nil || !found || !IsContainerID(id) {
 		return ""
 	}
 	return id
 }
+
+// IsContainerID reports whether a container ID may be part of a path.
+func IsContainerID(id string) bool { return containerID.MatchString(id) }

@@ -10,6 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/runtimepods"
 	"plimsoll.dev/plimsoll/ranking"
 )
 
@@ -105,7 +106,7 @@ func TestChoices_ApplyToManifestsAndRuntime(t *testing.T) {
 	if _, err := d.Refresh(); err != nil || len(d.Pods()) != 1 || d.Pods()[0].Protection != signals.OptedOut {
 		t.Errorf("%+v, %v", d.Pods(), err)
 	}
-	found := agentpods.FromRuntime([]cri.Sandbox{{UID: "u2", Namespace: "trusted", Name: "p", Ready: true,
+	found := runtimepods.Convert([]cri.Sandbox{{UID: "u2", Namespace: "trusted", Name: "p", Ready: true,
 		Annotations: map[string]string{"kubernetes.io/config.source": "api", agentpods.PolicyAnnotation: "last"}}}, nil, c)
 	if len(found) != 1 || !found[0].Last {
 		t.Errorf("%+v", found)

@@ -14,7 +14,7 @@ import (
 const (
 	SourceAnnotation = "kubernetes.io/config.source"
 	MirrorAnnotation = "kubernetes.io/config.mirror"
-	sourceAPI        = "api"
+	SourceAPI        = "api"
 )
 
 // Bounds of the converted parts of one pod: an object of the API may have tens of thousands of
@@ -69,7 +69,7 @@ func protection(pod *corev1.Pod) signals.Protection {
 	source, hasSource := pod.Annotations[SourceAnnotation]
 	_, mirror := pod.Annotations[MirrorAnnotation]
 	switch {
-	case hasSource && source != sourceAPI:
+	case hasSource && source != SourceAPI:
 		return signals.Static
 	case mirror:
 		return signals.Mirror

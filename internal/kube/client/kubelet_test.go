@@ -17,8 +17,8 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
-	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/kube/runtimepods"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
@@ -164,7 +164,7 @@ func checkAgainstRuntime(ctx context.Context, t *testing.T, c *cluster.Cluster, 
 		}
 		return text
 	}
-	if fromAPI, fromRuntime := known(p.Active()), known(agentpods.FromRuntime(sandboxes, containers, nil)); fromAPI != fromRuntime {
+	if fromAPI, fromRuntime := known(p.Active()), known(runtimepods.Convert(sandboxes, containers, nil)); fromAPI != fromRuntime {
 		t.Errorf("pods of the API server\n%sof the runtime\n%s", fromAPI, fromRuntime)
 	}
 }

@@ -2,8 +2,6 @@ package lookup
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
-	"plimsoll.dev/plimsoll/internal/kube/client"
-	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
@@ -27,86 +25,79 @@ type Request struct {
 	Namespace string // of the records
 	// AgentNamespace is that of the agents' leases.
 	AgentNamespace string
-	Kubeconfig     string
-	Version        string // of this program
-	Output         string // text, json or yaml
-	Timeout        time.Duration
-	Out            io.Writer
+	Program        string // name and version, for messages
+	Cluster        string // for messages
+	Client         api.Interface
+	Now            func() time.Time // by the clock of the cluster, if it is known
 }
 
-// Run writes the explanations of the selected evictions to Out. Returns an error if there is none, or the records
-// cannot be read. For a pod without one that still exists, it writes where the pod stands all the same.
-func (r *Request) Run(ctx context.Context) error {
-	clients, err := client.DialAsUser(r.Kubeconfig, "plimsoll-why/"+r.Version)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	all, err := r.search(ctx, clients)
-	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("%w: not all records were read within %s: name the node of the pod with --node, or give a longer --timeout", err, r.Timeout)
-		}
-		return err
-	}
-	for i, e := range all.evictions {
-		all.evictions[i] = why.Explain(e.Node, e.Eviction)
-	}
-	var none error
-	if len(all.evictions) == 0 {
-		if r.Pod != "" && (r.Node != "" || r.AllNodes) {
-			all.pod, all.podErr = r.readPod(ctx, clients) // search did not
-		}
-		none = r.none(all, clients)
-		s := r.standing(ctx, clients, all.pod)
-		if s == nil {
-			return none
-		}
-		all.evictions = []why.Explanation{*s}
-	}
-	if err := r.write(all); err != nil {
-		return fmt.Errorf("write what was found: %w", err)
-	}
-	return none
+// Result has the explanations of evictions, the latest first; or the standing of a pod that was not evicted.
+type Result struct {
+	document.Header
+	Items []why.Explanation `json:"items"`
+
+	inFull  bool     // explained; false: one line for each
+	heading string   // above the text
+	notes   []string // below it
 }
 
-// write writes the evictions in the requested form. Those of one pod are explained in full.
-func (r *Request) write(all found) error {
-	switch r.Output {
-	case "json":
-		encoder := json.NewEncoder(r.Out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(all.evictions)
-	case "yaml":
-		text, err := strictyaml.Marshal(all.evictions)
-		if err == nil {
-			_, err = r.Out.Write(text)
-		}
-		return err
+// Find returns the selected evictions with their explanations. Returns an error if there is none, or the records
+// cannot be read. For a pod without one that still exists, it returns where the pod stands all the same; the result
+// is nil otherwise.
+func (r *Request) Find(ctx context.Context) (*Result, error) {
+	all, err := r.search(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	result := &Result{Header: document.NewHeader("EvictionExplanationList"), Items: all.evictions, inFull: r.Pod != ""}
+	for i, e := range result.Items {
+		result.Items[i] = why.Explain(e.Node, e.Eviction)
+	}
 	if all.onlyEarlier {
-		fmt.Fprintf(r.Out, "Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
+		result.heading = fmt.Sprintf("Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
 	}
-	if r.Pod == "" {
-		err = writeTable(r.Out, all.evictions)
-	} else {
-		for i := range all.evictions {
+	if len(result.Items) == 0 {
+		if r.Pod != "" && (r.Node != "" || r.AllNodes) {
+			all.pod, all.podErr = r.readPod(ctx) // search did not
+		}
+		err = r.none(all)
+		s := r.standing(ctx, all.pod)
+		if s == nil {
+			return nil, err
+		}
+		result.Items = []why.Explanation{*s}
+	}
+	if all.unreadable > 0 {
+		result.notes = append(result.notes, r.unreadableText(all))
+	}
+	if all.node != "" && r.Node == "" {
+		result.notes = append(result.notes, fmt.Sprintf("Read: the records of node %s, where this pod is. Earlier pods of the same name may have been evicted elsewhere: --all-nodes.", all.node))
+	}
+	return result, err
+}
+
+// WriteText writes the result for people. The evictions of one pod are explained in full. Returns the error of out.
+func (r *Result) WriteText(out io.Writer) error {
+	var err error
+	if _, err = io.WriteString(out, r.heading); err != nil {
+		return err
+	}
+	if r.inFull {
+		for i := range r.Items {
 			if i > 0 {
-				fmt.Fprint(r.Out, "\n\n")
+				fmt.Fprint(out, "\n\n")
 			}
-			if _, err = io.WriteString(r.Out, all.evictions[i].Text()); err != nil {
+			if _, err = io.WriteString(out, r.Items[i].Text()); err != nil {
 				return err
 			}
 		}
+	} else {
+		err = writeTable(out, r.Items)
 	}
-	if all.unreadable > 0 && err == nil {
-		_, err = fmt.Fprintf(r.Out, "\n%s\n", r.unreadableText(all))
-	}
-	if all.node != "" && r.Node == "" && err == nil {
-		_, err = fmt.Fprintf(r.Out, "\nRead: the records of node %s, where this pod is. Earlier pods of the same name may have been evicted elsewhere: --all-nodes.\n", all.node)
+	for _, note := range r.notes {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "\n%s\n", note)
+		}
 	}
 	return err
 }
@@ -120,7 +111,7 @@ func placeOf(pod *corev1.Pod) string {
 }
 
 func (r *Request) unreadableText(all found) string {
-	return fmt.Sprintf("Records of a form that plimsoll %s does not know: %d. Use a newer version.", r.Version, all.unreadable)
+	return fmt.Sprintf("Records of a form that %s does not know: %d. Use a newer version.", r.Program, all.unreadable)
 }
 
 // writeTable writes one line for each eviction.
@@ -139,12 +130,12 @@ func writeTable(out io.Writer, all []why.Explanation) error {
 }
 
 // none returns the error of a search without a result: where was searched, and what to do.
-func (r *Request) none(all found, clients *client.Clients) error {
+func (r *Request) none(all found) error {
 	what := "no eviction is recorded"
 	if r.Pod != "" {
 		what = "no eviction of pod " + r.Pod + " is recorded"
 	}
-	where := fmt.Sprintf("in the namespace %s of %s", r.Namespace, clients.Name())
+	where := fmt.Sprintf("in the namespace %s of %s", r.Namespace, r.Cluster)
 	switch {
 	case r.Node != "" && all.nodes == 0:
 		where += fmt.Sprintf(": there is no ConfigMap %s", r.Node)
@@ -160,14 +151,14 @@ func (r *Request) none(all found, clients *client.Clients) error {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
-		b.WriteString("If agents are disarmed, they evict nothing: see plimsoll doctor --cluster. In another namespace: give --namespace.")
+		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status, or plimsoll doctor --cluster. In another namespace: give --eviction-record-namespace.")
 		return fmt.Errorf("%s", b.String())
 	}
 	if all.podErr != nil {
 		fmt.Fprintf(&b, "Whether the pod exists is not known, which needs the right to get pods in its namespace: %s\n", errorText(all.podErr))
 	}
 	namespace, name, _ := strings.Cut(r.Pod, "/")
-	fmt.Fprintf(&b, `Check the name with plimsoll why --last 20. If another program ended the pod, as a kubelet or the kernel, these may show the cause:
+	fmt.Fprintf(&b, `Check the name among the latest evictions, with --last 20 in place of the pod. If another program ended the pod, as a kubelet or the kernel, these may show the cause:
   kubectl -n %s describe pod %s
   kubectl -n %s get events --field-selector involvedObject.name=%s`, namespace, name, namespace, name)
 	return fmt.Errorf("%s", b.String())

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog/store"
-	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
@@ -33,30 +32,30 @@ type found struct {
 // search reads the records of the requested node, or of all nodes. For a pod that the API server has, it reads those
 // of the pod's node first: if they have an eviction of the same UID, no other node has another one. Returns an
 // error if the records cannot be read.
-func (r *Request) search(ctx context.Context, c *client.Clients) (found, error) {
+func (r *Request) search(ctx context.Context) (found, error) {
 	if r.Node != "" {
-		return r.readNode(ctx, c, r.Node)
+		return r.readNode(ctx, r.Node)
 	}
 	all := found{}
 	if r.Pod != "" && !r.AllNodes {
-		all.pod, all.podErr = r.readPod(ctx, c) // without it, all records are read
+		all.pod, all.podErr = r.readPod(ctx) // without it, all records are read
 	}
 	if all.pod != nil && all.pod.Spec.NodeName != "" {
-		of, err := r.readNode(ctx, c, all.pod.Spec.NodeName)
+		of, err := r.readNode(ctx, all.pod.Spec.NodeName)
 		if err == nil && of.has(string(all.pod.UID)) {
 			of.pod = all.pod
 			return of, nil
 		}
 	}
-	err := store.Each(ctx, c.Writing, r.Namespace, func(n store.Node) { all.add(r, n) })
+	err := store.Each(ctx, r.Client, r.Namespace, func(n store.Node) { all.add(r, n) })
 	all.onlyEarlier = all.pod != nil && len(all.evictions) > 0 && !all.has(string(all.pod.UID))
 	return all, err
 }
 
 // readNode reads the records of one node. Returns an error if they cannot be read.
-func (r *Request) readNode(ctx context.Context, c *client.Clients, node string) (found, error) {
+func (r *Request) readNode(ctx context.Context, node string) (found, error) {
 	f := found{node: node}
-	n, is, err := store.Get(ctx, c.Writing, r.Namespace, node)
+	n, is, err := store.Get(ctx, r.Client, r.Namespace, node)
 	if is {
 		f.add(r, n)
 	}
@@ -65,9 +64,9 @@ func (r *Request) readNode(ctx context.Context, c *client.Clients, node string) 
 
 // readPod reads the requested pod. It returns nil without an error if there is none. Returns an error if it cannot be
 // read.
-func (r *Request) readPod(ctx context.Context, c *client.Clients) (*corev1.Pod, error) {
+func (r *Request) readPod(ctx context.Context) (*corev1.Pod, error) {
 	namespace, name, _ := strings.Cut(r.Pod, "/")
-	pod, err := c.Writing.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := r.Client.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -86,7 +85,7 @@ func (f *found) add(r *Request, n store.Node) {
 			f.evictions = append(f.evictions, why.Explanation{Node: n.Name, Eviction: e})
 		}
 	}
-	f.bound(r.Last)
+	f.bound(r.Last, r.Now())
 }
 
 // isFalse reports whether a record of another node has the UID of the pod, which was on no node but its own: a thief of
@@ -101,10 +100,10 @@ func (f *found) has(uid string) bool {
 }
 
 // bound sorts the evictions, and drops those beyond the latest ones. 0 is maxShown.
-func (f *found) bound(last int) {
+func (f *found) bound(last int, now time.Time) {
 	if last == 0 || last > maxShown {
 		last = maxShown
 	}
-	why.Newest(f.evictions, time.Now())
+	why.Newest(f.evictions, now)
 	f.evictions = f.evictions[:min(len(f.evictions), last)]
 }

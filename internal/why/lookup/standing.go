@@ -17,12 +17,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/api"
-	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
 // standing returns where a pod stands. It returns nil if there is none, or it has ended.
-func (r *Request) standing(ctx context.Context, c *client.Clients, pod *corev1.Pod) *why.Explanation {
+func (r *Request) standing(ctx context.Context, pod *corev1.Pod) *why.Explanation {
 	if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
@@ -38,28 +37,28 @@ func (r *Request) standing(ctx context.Context, c *client.Clients, pod *corev1.P
 		o.Requested = fmt.Sprintf("soft eviction for %s, since %s", signals.Printable(m.Cause), m.Since.UTC().Format(time.RFC3339))
 	}
 	if pod.Spec.NodeName != "" {
-		r.observeNode(ctx, c, pod.Spec.NodeName, o)
+		r.observeNode(ctx, pod.Spec.NodeName, o)
 	}
 	return &why.Explanation{Node: pod.Spec.NodeName, Standing: why.Stand(o)}
 }
 
 // observeNode reads the node of a pod, the lease of its agent, and the records of its evictions. What cannot be read
 // is noted as unknown.
-func (r *Request) observeNode(ctx context.Context, c *client.Clients, node string, o *why.Observed) {
-	if n, err := c.Writing.Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
+func (r *Request) observeNode(ctx context.Context, node string, o *why.Observed) {
+	if n, err := r.Client.Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
 		o.Unknown = append(o.Unknown, fmt.Sprintf("The pressure of node %s, which needs the right to get nodes: %s", node, errorText(err)))
 	} else {
 		o.Pressures = pressuresOf(n)
 	}
-	switch l, err := c.Writing.Leases(r.AgentNamespace).Get(ctx, node, metav1.GetOptions{}); {
+	switch l, err := r.Client.Leases(r.AgentNamespace).Get(ctx, node, metav1.GetOptions{}); {
 	case apierrors.IsNotFound(err):
 		o.Agent = fmt.Sprintf("none: there is no lease %s/%s. In another namespace: --heartbeat-namespace", r.AgentNamespace, node)
 	case err != nil:
 		o.Unknown = append(o.Unknown, fmt.Sprintf("The state of the agent, which needs the right to get leases in the namespace %s: %s", r.AgentNamespace, errorText(err)))
 	default:
-		o.Agent = agentText(l, time.Now())
+		o.Agent = agentText(l, r.Now())
 	}
-	n, _, err := store.Get(ctx, c.Writing, r.Namespace, node)
+	n, _, err := store.Get(ctx, r.Client, r.Namespace, node)
 	if err != nil {
 		o.Unknown = append(o.Unknown, "The last recorded places: "+errorText(err))
 	}

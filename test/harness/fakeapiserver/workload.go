@@ -40,6 +40,15 @@ func (c *Cluster) lease(i int, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
+// AddLease stores a lease, as a client's request to create it does. The lease must not be changed
+// any more.
+func (c *Cluster) AddLease(l *coordinationv1.Lease) {
+	l.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(c.leases, l, added)
+}
+
 // podNames returns the namespace and the name of the i-th pod.
 func (c *Cluster) podNames(i int) (namespace, name string) {
 	if k := i % c.size.Pods; k < daemonSets {

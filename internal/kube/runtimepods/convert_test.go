@@ -1,4 +1,4 @@
-package agentpods_test
+package runtimepods_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
-	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/runtimepods"
 )
 
 func sandbox(uid, namespace, source string, attempt uint32, ready bool) cri.Sandbox {
@@ -22,8 +22,8 @@ func in(uid, id string, state cri.State) cri.Container {
 	return cri.Container{ID: id, Name: "c", State: state, PodUID: uid, PodNamespace: "n", PodName: "p-" + uid}
 }
 
-func TestFromRuntime_ConvertsUnknownPods(t *testing.T) {
-	found := agentpods.FromRuntime([]cri.Sandbox{
+func TestConvert_UnknownPods(t *testing.T) {
+	found := runtimepods.Convert([]cri.Sandbox{
 		sandbox("plain", "n", "api", 0, true),
 		sandbox("static", "kube-system", "file", 0, true),
 		sandbox("platform", "kube-system", "api", 0, true),

@@ -1,4 +1,4 @@
-package agentpods
+package runtimepods
 
 import (
 	"cmp"
@@ -6,9 +6,10 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// FromRuntime makes pods from the data of the container runtime: one for each pod with a ready
+// Convert makes pods from the data of the container runtime: one for each pod with a ready
 // sandbox or a running container, in order of namespace and name. It is used until the API server
 // responds. Unknown facts favour the pod (docs/internals/decisions/016):
 //
@@ -20,7 +21,7 @@ import (
 //   - The annotations of the sandbox count as far as the choices permit.
 //
 // Pods with labels that could lead to a path outside of their own are left out.
-func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *Choices) []signals.Pod {
+func Convert(sandboxes []cri.Sandbox, containers []cri.Container, choices *agentpods.Choices) []signals.Pod {
 	found := map[string]*signals.Pod{}
 	newest := map[string]*cri.Sandbox{}
 	for i := range sandboxes {
@@ -46,7 +47,7 @@ func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *C
 			}
 			found[c.PodUID] = pod
 		}
-		if containerID.MatchString(c.ID) {
+		if agentpods.IsContainerID(c.ID) {
 			pod.Containers = append(pod.Containers, signals.Container{Name: c.Name, ID: c.ID})
 		}
 	}
@@ -57,7 +58,7 @@ func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *C
 func inOrder(found map[string]*signals.Pod) []signals.Pod {
 	pods := make([]signals.Pod, 0, len(found))
 	for _, pod := range found {
-		if usable(pod) == nil {
+		if agentpods.Usable(pod) == nil {
 			slices.SortFunc(pod.Containers, func(a, b signals.Container) int {
 				return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 			})
@@ -72,7 +73,7 @@ func inOrder(found map[string]*signals.Pod) []signals.Pod {
 
 // ofContainer returns the pod of a container without a ready sandbox, as after the death of only
 // the sandbox. It returns nil for a container outside of pods.
-func ofContainer(c *cri.Container, sandbox *cri.Sandbox, choices *Choices) *signals.Pod {
+func ofContainer(c *cri.Container, sandbox *cri.Sandbox, choices *agentpods.Choices) *signals.Pod {
 	switch {
 	case c.PodUID == "":
 		return nil
@@ -90,12 +91,12 @@ const unknownPriority = signals.CriticalPriority - 1
 // systemNamespace is the namespace of the pods that a node needs to work.
 const systemNamespace = "kube-system"
 
-func ofSandbox(s *cri.Sandbox, choices *Choices) *signals.Pod {
+func ofSandbox(s *cri.Sandbox, choices *agentpods.Choices) *signals.Pod {
 	pod := &signals.Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Priority: unknownPriority}
-	source, known := s.Annotations[SourceAnnotation]
-	pod.FromAPI = source == sourceAPI
+	source, known := s.Annotations[agentpods.SourceAnnotation]
+	pod.FromAPI = source == agentpods.SourceAPI
 	switch {
-	case known && source != sourceAPI:
+	case known && source != agentpods.SourceAPI:
 		pod.Protection = signals.Static
 	case s.Namespace == systemNamespace:
 		pod.Protection = signals.Critical

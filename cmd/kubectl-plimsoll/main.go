@@ -1,0 +1,123 @@
+// Command kubectl-plimsoll is a plugin of kubectl: kubectl plimsoll shows Plimsoll's agents in a
+// cluster. It needs neither Linux nor access to a node.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+
+	"plimsoll.dev/plimsoll/cmd/internal/help"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/document"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
+	"plimsoll.dev/plimsoll/internal/kube/user"
+	"plimsoll.dev/plimsoll/internal/output"
+)
+
+// Exit statuses beyond 0.
+const (
+	exitFailed  = 1
+	exitInvalid = 2 // flags or arguments are not valid
+)
+
+// An invalidError is an error of flags or arguments.
+type invalidError struct{ error }
+
+func (e invalidError) Unwrap() error { return e.error }
+
+func invalid(err error) error { return invalidError{err} }
+
+func main() {
+	// client-go logs what it returns as an error too, and warnings of the API server, which can have any
+	// text.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	os.Exit(run(os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
+}
+
+func run(args []string, streams genericiooptions.IOStreams) int {
+	root := rootCommand(streams)
+	root.SetArgs(args)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(streams.ErrOut, printable(err.Error()))
+	// cobra has no type for a command that does not exist.
+	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitInvalid
+	}
+	return exitFailed
+}
+
+// Groups of commands in the help.
+const (
+	groupSee   = "see"
+	groupOther = "other"
+)
+
+// client is what the commands share.
+type client struct {
+	streams genericiooptions.IOStreams
+	flags   *user.Flags
+	agents  string // namespace of the agents
+}
+
+// rootCommand returns kubectl plimsoll with all of its commands.
+func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-plimsoll",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
+		Short:         "Show Plimsoll's agents in a cluster, and explain their evictions",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalid(err) })
+	root.SetUsageFunc(help.Usage)
+	root.SetHelpCommand(help.Command(invalid))
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
+	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags())}
+	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
+	complete(root, "context", c.contexts)
+	root.AddCommand(c.statusCommand(), c.whyCommand(), c.versionCommand())
+	return root
+}
+
+// userAgent returns the name of a command in the logs of the API server.
+func userAgent(cmd *cobra.Command) string { return "kubectl-plimsoll-" + cmd.Name() + "/" + version }
+
+// show prints a document.
+func (c *client) show(p *output.Printer, d document.Document) error {
+	if err := p.Print(c.streams.Out, d); err != nil {
+		return fmt.Errorf("write what was found: %w", err)
+	}
+	return nil
+}
+
+// maxLine bounds a line of a message.
+const maxLine = 4 << 10
+
+// printable returns a message for a terminal. One of the API server can contain any text.
+func printable(message string) string {
+	lines := strings.Split(message, "\n")
+	for i, line := range lines {
+		lines[i] = signals.PrintableText(line, maxLine)
+	}
+	return strings.Join(lines, "\n")
+}

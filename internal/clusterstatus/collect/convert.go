@@ -1,0 +1,100 @@
+package collect
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/clusterstatus"
+	"plimsoll.dev/plimsoll/internal/heartbeat"
+	"plimsoll.dev/plimsoll/internal/kube/api"
+	"plimsoll.dev/plimsoll/internal/vitals"
+)
+
+// Bounds of texts, in bytes, and of lists.
+const (
+	maxText     = 512
+	maxFindings = 50
+)
+
+func nodeOf(n *corev1.Node) clusterstatus.Node {
+	node := clusterstatus.Node{Name: printable(n.Name), Created: n.CreationTimestamp.UTC()}
+	ready := false
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		kind := strings.TrimPrefix(string(c.Type), api.Prefix)
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == corev1.NodeReady:
+			ready = true
+		case isPressure(kind):
+			node.Conditions = append(node.Conditions, kind)
+		}
+	}
+	if !ready {
+		node.Conditions = append(node.Conditions, clusterstatus.NotReady)
+	}
+	return node
+}
+
+// isPressure reports whether a condition is one of those that agents set.
+func isPressure(name string) bool {
+	for c := range signals.Condition(signals.ConditionCount) {
+		if c.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// agentOf returns what an agent published in its lease; nil if the lease is not that of an agent.
+func agentOf(l *coordinationv1.Lease) *clusterstatus.Agent {
+	version := l.Annotations[heartbeat.AnnotationVersion]
+	if version == "" {
+		return nil
+	}
+	text := func(key string) string { return printable(l.Annotations[key]) }
+	a := &clusterstatus.Agent{
+		Version: printable(version), Pod: text(heartbeat.AnnotationPod), Reason: text(heartbeat.AnnotationArmedReason),
+		Thresholds: text(heartbeat.AnnotationThresholds),
+		Readings:   vitals.ParseReadings(l.Annotations[heartbeat.AnnotationSignals]),
+		Duration:   heartbeat.LeaseDuration,
+	}
+	a.Armed, _ = strconv.ParseBool(l.Annotations[heartbeat.AnnotationArmed]) // an unreadable value means disarmed
+	for code := range words(l.Annotations[heartbeat.AnnotationFindings]) {
+		if len(a.Findings) < maxFindings {
+			a.Findings = append(a.Findings, printable(code))
+		}
+	}
+	for c := range words(l.Annotations[heartbeat.AnnotationConditions]) {
+		if isPressure(c) && !slices.Contains(a.Conditions, c) {
+			a.Conditions = append(a.Conditions, strings.Clone(c))
+		}
+	}
+	if e, ok := vitals.ParseEviction(l.Annotations[heartbeat.AnnotationLastEviction]); ok {
+		a.LastEviction = vitals.Eviction{Time: e.Time.UTC(), Pod: printable(e.Pod), Cause: printable(e.Cause)}
+	}
+	if at, err := time.Parse(time.RFC3339, l.Annotations[heartbeat.AnnotationLastCheck]); err == nil {
+		a.LastCheck = at.UTC()
+	}
+	if l.Spec.RenewTime != nil {
+		a.Renewed = l.Spec.RenewTime.UTC()
+	}
+	if s := l.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		a.Duration = time.Duration(*s) * time.Second
+	}
+	return a
+}
+
+// words yields the words of a list that is separated by commas.
+func words(list string) func(func(string) bool) {
+	return strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' })
+}
+
+// printable returns a text for terminals, bounded, and not part of a larger object.
+func printable(text string) string { return strings.Clone(signals.PrintableText(text, maxText)) }
