@@ -1,6 +1,7 @@
 package hog
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -44,6 +45,22 @@ func create(file string, numbers int) error {
 	return os.WriteFile(file, make([]byte, 8*numbers), 0o600)
 }
 
+// numbers reads a file that another process may have mapped.
+func numbers(file string) ([]int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int64, len(text)/8)
+	for i := range all {
+		all[i] = int64(binary.NativeEndian.Uint64(text[8*i:]))
+	}
+	if len(all) < 3 {
+		return nil, fmt.Errorf("%s has %d numbers: it is no record", file, len(all))
+	}
+	return all, nil
+}
+
 // CreateRecords creates the file for the requests of a time. Returns the error of the file system.
 func CreateRecords(file string, rate int, d time.Duration) error {
 	return create(file, 2+2*int(float64(rate)*d.Seconds()))
@@ -52,12 +69,11 @@ func CreateRecords(file string, rate int, d time.Duration) error {
 // ReadRecords returns the requests that are answered so far. Returns an error if the file can not be
 // read.
 func ReadRecords(file string) ([]Request, error) {
-	w, err := words(file)
+	w, err := numbers(file)
 	if err != nil {
 		return nil, err
 	}
-	n := min(atomic.LoadInt64(&w[0]), int64(len(w)-2)/2)
-	all := make([]Request, n)
+	all := make([]Request, min(w[0], int64(len(w)-2)/2))
 	for i := range all {
 		all[i] = Request{w[2+2*i], w[3+2*i]}
 	}
@@ -119,6 +135,16 @@ func (s *Serve) answer(working []byte, dice *rand.Rand) error {
 // CreateBeat creates the file of the heartbeat. Returns the error of the file system.
 func CreateBeat(file string) error { return create(file, 3) }
 
+// ResetBeat forgets the gaps so far. Returns the error of the file system.
+func ResetBeat(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, 8), 2*8)
+	return errors.Join(err, f.Close())
+}
+
 // Beat is the record of the heartbeat.
 type Beat struct {
 	Last   int64 // by gauge.Clock
@@ -128,11 +154,11 @@ type Beat struct {
 
 // ReadBeat returns the record. Returns an error if the file can not be read.
 func ReadBeat(file string) (Beat, error) {
-	w, err := words(file)
+	w, err := numbers(file)
 	if err != nil {
 		return Beat{}, err
 	}
-	return Beat{atomic.LoadInt64(&w[0]), atomic.LoadInt64(&w[1]), atomic.LoadInt64(&w[2])}, nil
+	return Beat{w[0], w[1], w[2]}, nil
 }
 
 // beatInterval is the time between two beats. The heartbeat needs what a daemon of a node needs: CPU,

@@ -41,6 +41,8 @@ type Program struct {
 	Command []string
 	Ready   Ready
 	Stop    Stop
+	// OOMScoreAdj is the score that its documentation recommends.
+	OOMScoreAdj int
 }
 
 // Ready is the condition after which a program works: a line of its output, or a time.
@@ -189,7 +191,10 @@ func (f field) command(allowed []string) []string {
 func (f field) program(allowed []string) Program {
 	o := f.object()
 	defer o.end()
-	p := Program{Name: o.get("name").name(), Command: o.get("command").command(allowed), Stop: Stop{Signal: "TERM", Within: 10 * time.Second}}
+	p := Program{
+		Name: o.get("name").name(), Command: o.get("command").command(allowed), OOMScoreAdj: o.get("oomScoreAdj").number(-1000, 1000),
+		Stop: Stop{Signal: "TERM", Within: 10 * time.Second},
+	}
 	ready := o.get("ready")
 	if ready.required() {
 		p.Ready = ready.ready()

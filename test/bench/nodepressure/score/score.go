@@ -1,0 +1,274 @@
+package score
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Expect is the result that a perfect contestant reaches.
+type Expect struct {
+	Exhausts bool     `json:"exhausts"` // the kernel would have to kill unless a pod ends
+	MayKill  []string `json:"mayKill"`  // pods that may end
+	Needed   int      `json:"needed"`   // ends that suffice
+}
+
+// Verdict is the result of a run in one word.
+type Verdict string
+
+// The verdicts. If several apply, the first one counts.
+const (
+	Invalid Verdict = "invalid" // nothing was measured
+	Lost    Verdict = "lost"    // the kernel killed, or the node hung
+	Wrong   Verdict = "wrong"   // a pod ended that must not
+	Died    Verdict = "died"    // the contestant ended
+	Regret  Verdict = "regret"  // more ended than was needed
+	Won     Verdict = "won"
+)
+
+// Verdicts lists the verdicts from the best to the worst.
+var Verdicts = []Verdict{Won, Regret, Died, Wrong, Lost, Invalid}
+
+// Limits of a node that is saved and of a run that is valid.
+const (
+	MaxHeartbeatGap = 10_000 // ms, of a kubelet that reports once per 10 s
+	maxWitnessGap   = 1_000  // ms
+	earlyFactor     = 2      // an end before less than twice the threshold was available is early
+)
+
+// Score is the judgement of a run.
+type Score struct {
+	Verdict     Verdict `json:"verdict"`
+	Saved       bool    `json:"saved"`
+	KernelKills int64   `json:"kernelKills"`
+	// RightVictim is nil if the contestant ended nothing although something had to end.
+	RightVictim    *bool    `json:"rightVictim,omitempty"`
+	Ended          int      `json:"ended"` // by the contestant
+	Bystanders     []string `json:"bystanders,omitempty"`
+	Regrets        int      `json:"regrets"`
+	CrossingToDead *float64 `json:"crossingToDead,omitempty"` // ms
+	Least          int64    `json:"least"`
+	Isolation      float64  `json:"isolation"`          // the neighbour's throughput in its worst hundredth, percent
+	P99Ratio       float64  `json:"p99Ratio,omitempty"` // its latency during the incident, by that before
+	HeartbeatGap   float64  `json:"heartbeatGap"`       // ms
+	CPUWaiting     float64  `json:"cpuWaiting"`
+	CPUIncident    float64  `json:"cpuIncident"`
+	MaxResident    int64    `json:"maxResident"`
+	Why            string   `json:"why,omitempty"`
+}
+
+// By is what ended a pod.
+type By string
+
+// What ends a pod.
+const (
+	ByKernel     By = "kernel"     // for lack of memory on the node
+	ByLimit      By = "limit"      // the kernel, at the pod's own limit
+	ByContestant By = "contestant" // a signal that the kernel did not count
+	ByItself     By = "itself"     // an exit with an error
+)
+
+// End is the end of a pod, or of a part of it.
+type End struct {
+	Pod, Group string
+	At         float64 // ms
+	By         By
+	Least      int64 // available between the begin and this end
+}
+
+// Of returns the score of a run.
+func Of(e Expect, o *Observation) Score {
+	ends := Ends(o)
+	s := Score{
+		Least: o.Least, HeartbeatGap: o.Heartbeat.MaxGap, Isolation: isolation(o.Neighbour), P99Ratio: ratio(o.Neighbour),
+		KernelKills: max(killed(o, ends), o.MachineKills-atLimits(o, ends)),
+	}
+	if c := o.Contestant; c != nil {
+		s.CPUWaiting, s.CPUIncident, s.MaxResident = c.CPUWaiting, c.CPUIncident, c.MaxResident
+	}
+	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap
+	s.judgeEnds(e, o, ends)
+	s.Verdict, s.Why = s.verdict(e, o, ends)
+	return s
+}
+
+// Ends returns the ends of pods in their order.
+func Ends(o *Observation) (all []End) {
+	for i := range o.Pods {
+		if end, ended := o.Pods[i].end(o.Threshold); ended {
+			all = append(all, end)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b End) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// end returns the first end of a pod's process. The kernel counts what it kills; every other signal is
+// the contestant's, because the referee sends none before the run is over.
+func (p *Pod) end(threshold int64) (e End, ended bool) {
+	e = End{Pod: p.Name, Group: p.Group, At: math.Inf(1), Least: math.MaxInt64}
+	for _, d := range p.Deaths {
+		if d.Signal == 0 && d.Code == 0 {
+			continue
+		}
+		by := ByItself
+		if d.Signal != 0 {
+			by = ByContestant
+		}
+		if d.At < e.At {
+			e.At, e.By, e.Least = d.At, by, d.Least
+		}
+	}
+	for _, at := range p.Lost {
+		if at < e.At {
+			e.At, e.By = at, ByContestant
+		}
+	}
+	for _, k := range p.Kills {
+		e.At = min(e.At, k.At)
+		e.By = ByKernel
+		if p.AtLimit && e.Least >= threshold {
+			e.By = ByLimit
+		}
+	}
+	return e, e.By != ""
+}
+
+// killed counts the processes that the kernel killed for lack of memory on the node.
+func killed(o *Observation, ends []End) (n int64) {
+	for i, e := range o.Pods {
+		if by(ends, e.Name) == ByKernel {
+			n += sum(o.Pods[i].Kills)
+		}
+	}
+	return n
+}
+
+// atLimits counts the processes that the kernel killed at the limits of pods.
+func atLimits(o *Observation, ends []End) (n int64) {
+	for i, e := range o.Pods {
+		if by(ends, e.Name) == ByLimit {
+			n += sum(o.Pods[i].Kills)
+		}
+	}
+	return n
+}
+
+func by(ends []End, pod string) By {
+	for _, e := range ends {
+		if e.Pod == pod {
+			return e.By
+		}
+	}
+	return ""
+}
+
+func sum(kills []Kill) (n int64) {
+	for _, k := range kills {
+		n += k.Count
+	}
+	return n
+}
+
+// judgeEnds counts right and wrong ends.
+func (s *Score) judgeEnds(e Expect, o *Observation, ends []End) {
+	right := 0
+	for _, end := range ends {
+		if end.By != ByContestant && end.By != ByKernel {
+			continue
+		}
+		may := slices.Contains(e.MayKill, end.Group)
+		if !may {
+			s.Bystanders = append(s.Bystanders, end.Pod)
+		}
+		if end.By != ByContestant {
+			continue
+		}
+		s.Ended++
+		if s.RightVictim == nil {
+			s.RightVictim = &may
+		}
+		if !may {
+			continue
+		}
+		if right++; right > e.Needed || end.Least >= earlyFactor*o.Threshold {
+			s.Regrets++
+		}
+		if right == 1 && o.Crossed != nil && end.At >= *o.Crossed {
+			took := end.At - *o.Crossed
+			s.CrossingToDead = &took
+		}
+	}
+	if s.Ended == 0 && !e.Exhausts {
+		yes := true
+		s.RightVictim = &yes
+	}
+}
+
+func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) {
+	if why := invalid(e, o, ends); why != "" {
+		return Invalid, why
+	}
+	switch {
+	case s.KernelKills > 0:
+		return Lost, fmt.Sprintf("the kernel killed %d processes", s.KernelKills)
+	case !o.Heartbeat.Alive:
+		return Lost, "the heartbeat of the node ended"
+	case o.Heartbeat.MaxGap > MaxHeartbeatGap:
+		return Lost, fmt.Sprintf("no heartbeat for %.1f s", o.Heartbeat.MaxGap/1000)
+	case len(s.Bystanders) > 0:
+		return Wrong, fmt.Sprintf("%d pods ended that must not", len(s.Bystanders))
+	case o.Contestant != nil && o.Contestant.Ended:
+		return Died, "the contestant ended by itself"
+	case s.Regrets > 0:
+		return Regret, fmt.Sprintf("%d ends more than needed, or too early", s.Regrets)
+	}
+	return Won, ""
+}
+
+// invalid returns why a run measured nothing, or "".
+func invalid(e Expect, o *Observation, ends []End) string {
+	if o.Witness.Samples == 0 || o.Witness.MaxGap > maxWitnessGap {
+		return fmt.Sprintf("the witness was blind for %.0f ms", o.Witness.MaxGap)
+	}
+	if o.Neighbour.Quiet.Requests == 0 {
+		return "the neighbour answered nothing before the incident"
+	}
+	for _, end := range ends {
+		if end.By == ByItself {
+			return fmt.Sprintf("a process of pod %s exited with an error", end.Pod)
+		}
+	}
+	if e.Exhausts && o.Crossed == nil && len(ends) == 0 {
+		return "the threshold was never crossed"
+	}
+	return ""
+}
+
+// isolation returns the neighbour's throughput in the worst hundredth of the time, in percent of its
+// rate: isol-01 of resctl-bench. A slot above the rate catches up with one below it, and counts as one
+// at the rate.
+func isolation(n Neighbour) float64 {
+	if len(n.Slots) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(n.Slots))
+	return 100 * min(Quantile(sorted, 0.01), 1)
+}
+
+func ratio(n Neighbour) float64 {
+	if n.Quiet.P99 == 0 || n.During.Requests == 0 {
+		return 0
+	}
+	return n.During.P99 / n.Quiet.P99
+}
+
+// Quantile returns a quantile of sorted numbers, the nearest rank; 0 for none.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(rank, 0), len(sorted)-1)]
+}
