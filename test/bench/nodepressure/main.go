@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -72,7 +73,7 @@ func writeReport(_ context.Context, args []string) error {
 	return err
 }
 
-func create(name string, write func(*os.File) error) error {
+func create(name string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}

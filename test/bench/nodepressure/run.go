@@ -131,9 +131,14 @@ func (b *bench) warm(ctx context.Context) error {
 	return referee.Warm(ctx, min(most, free/2), b.scratch)
 }
 
+// maxFailures is the number of runs that may fail before the benchmark gives up.
+const maxFailures = 10
+
 // all performs the runs in rounds, in an order that differs from round to round, so that the noise of the
-// machine hits all alike. What can not run is one result, with the reason.
+// machine hits all alike. What can not run is one result, with the reason. A run that fails is reported and
+// has no result.
 func (b *bench) all(ctx context.Context) error {
+	var failures []error
 	for round := range b.runs {
 		seed := b.seed + uint64(round)
 		cells := b.cells()
@@ -142,7 +147,12 @@ func (b *bench) all(ctx context.Context) error {
 			r := b.result(c, seed)
 			if r.Unavailable = c.unavailable(b.arena, b.machine.Cgroup); r.Unavailable == "" {
 				if err := b.once(ctx, c, r); err != nil {
-					return err
+					failures = append(failures, err)
+					if ctx.Err() != nil || len(failures) > maxFailures {
+						return errors.Join(failures...)
+					}
+					fmt.Fprintln(os.Stderr, "failed:", err)
+					continue
 				}
 			} else if round > 0 {
 				continue
@@ -153,7 +163,7 @@ func (b *bench) all(ctx context.Context) error {
 			fmt.Fprintf(os.Stderr, "round %d/%d, %d/%d: %s\n", round+1, b.runs, n+1, len(cells), summary(r))
 		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // cell is one incident with one contestant.
@@ -203,7 +213,7 @@ func (b *bench) once(ctx context.Context, c cell, r *result.Result) (err error) 
 		Incident: c.incident.Incident, Contestant: c.contestant.Contestant, Machine: b.arena == spec.Machine, Seed: r.Seed, Scratch: scratch,
 	}.Do(ctx)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s against %s, seed %d: %w", c.contestant.Name, c.incident.Name, r.Seed, err), ctx.Err())
+		return fmt.Errorf("%s against %s, seed %d: %w", c.contestant.Name, c.incident.Name, r.Seed, err)
 	}
 	s := score.Of(r.Incident.Expect, r.Observation)
 	r.Score = &s

@@ -150,6 +150,9 @@ func (n *Node) Directory() string { return n.memory("") }
 // Pods returns the directory above those of the pods, with the files of the memory controller.
 func (n *Node) Pods() string { return n.memory(n.kubepods()) }
 
+// PodsPath returns that directory relative to the mount point of each hierarchy, without a leading slash.
+func (n *Node) PodsPath() string { return filepath.Join(n.name, n.kubepods()) }
+
 // Gauge returns where the free memory of the node is read.
 func (n *Node) Gauge() gauge.Gauge {
 	g := gauge.Gauge{Total: n.Total}

@@ -35,6 +35,8 @@ func Unavailable(c spec.Contestant, kind string, cgroup int) string {
 	for _, n := range c.Needs {
 		missing := ""
 		switch {
+		case n.Pods != "" && n.Pods != spec.BarePods:
+			missing = "pods of a " + n.Pods + " are missing"
 		case n.Cgroup > 0 && n.Cgroup != cgroup:
 			missing = fmt.Sprintf("cgroup v%d is missing", n.Cgroup)
 		case n.Program != "":
@@ -79,12 +81,17 @@ type contestant struct {
 
 // values returns what the variables of a contestant stand for.
 func values(node *arena.Node, dir, manifests string, threshold int64) map[string]string {
+	directory := node.Directory()
+	if node.Machine {
+		directory = "" // the root has no files of the memory controller
+	}
 	return map[string]string{
 		"scratch": dir, "manifests": manifests,
 		"total": strconv.FormatInt(node.Total, 10), "threshold": strconv.FormatInt(threshold, 10),
 		"thresholdKiB":     strconv.FormatInt(threshold>>10, 10),
+		"ceilingKiB":       strconv.FormatInt((node.Total-threshold)>>10, 10),
 		"thresholdPercent": strconv.FormatFloat(100*float64(threshold)/float64(node.Total), 'f', 2, 64),
-		"node":             node.Path(), "nodeDirectory": node.Directory(), "podsDirectory": node.Pods(),
+		"node":             node.Path(), "nodeDirectory": directory, "podsDirectory": node.Pods(), "podsPath": node.PodsPath(),
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *state) observePod(x *instance, report *watch.Report, ms func(int64) flo
 	}
 	for _, k := range report.Kills {
 		if k.Pod == x.id {
-			p.Kills = append(p.Kills, score.Kill{At: ms(k.At), Count: k.Count})
+			p.Kills = append(p.Kills, score.Kill{At: ms(k.At), Count: k.Count, Least: k.Least})
 		}
 	}
 	text, err := os.ReadFile(x.lost)

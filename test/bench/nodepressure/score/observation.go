@@ -44,6 +44,7 @@ type Death struct {
 type Kill struct {
 	At    float64 `json:"at"`
 	Count int64   `json:"count"`
+	Least int64   `json:"least"` // available between the begin and its discovery
 }
 
 // Contestant is what the contestant cost.

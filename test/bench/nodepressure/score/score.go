@@ -122,13 +122,12 @@ func (p *Pod) end(threshold int64) (e End, ended bool) {
 	}
 	for _, at := range p.Lost {
 		if at < e.At {
-			e.At, e.By = at, ByContestant
+			e.At, e.By, e.Least = at, ByContestant, 0 // what was left then is unknown, and counts as nothing
 		}
 	}
 	for _, k := range p.Kills {
-		e.At = min(e.At, k.At)
-		e.By = ByKernel
-		if p.AtLimit && e.Least >= threshold {
+		e.At, e.By, e.Least = min(e.At, k.At), ByKernel, k.Least
+		if p.AtLimit && k.Least >= threshold {
 			e.By = ByLimit
 		}
 	}

@@ -24,11 +24,12 @@ type Contestant struct {
 	Programs   []Program  // none: the kernel alone
 }
 
-// Need is a prerequisite. Exactly one of Program, File and Cgroup is set.
+// Need is a prerequisite. Exactly one of Program, File, Cgroup and Pods is set.
 type Need struct {
 	Program string // in PATH, or a path
 	File    string
-	Cgroup  int // version
+	Cgroup  int    // version
+	Pods    string // how pods are made: bare or kubelet
 	Because string
 }
 
@@ -57,6 +58,12 @@ type Stop struct {
 	Within time.Duration
 }
 
+// Ways to make pods. The referee makes bare ones.
+const (
+	BarePods    = "bare"    // cgroups with processes
+	KubeletPods = "kubelet" // containers that a kubelet runs
+)
+
 // Arenas are the kinds of nodes.
 const (
 	Cgroup  = "cgroup"  // a cgroup with a limit
@@ -65,9 +72,9 @@ const (
 
 // Variables that a contestant can use, by what it sees. An empty key is seen by all.
 var variables = map[string][]string{
-	"":          {"scratch", "total", "threshold", "thresholdKiB", "thresholdPercent"},
+	"":          {"scratch", "total", "threshold", "thresholdKiB", "thresholdPercent", "ceilingKiB"},
 	"node":      {"node", "nodeDirectory"},
-	"pods":      {"podsDirectory"},
+	"pods":      {"podsPath", "podsDirectory"},
 	"manifests": {"manifests"},
 }
 
@@ -133,18 +140,19 @@ func (c *Contestant) variables() []string {
 func (f field) need() Need {
 	o := f.object()
 	defer o.end()
-	n := Need{Program: o.get("program").text(), File: o.get("file").text(), Because: o.get("because").sentence()}
+	program, file, cgroup, pods := o.get("program"), o.get("file"), o.get("cgroup"), o.get("pods")
+	n := Need{Program: program.text(), File: file.text(), Pods: pods.choice(BarePods, KubeletPods), Because: o.get("because").sentence()}
+	if cgroup.present() {
+		n.Cgroup = cgroup.number(1, 2)
+	}
 	kinds := 0
-	for _, key := range []string{"program", "file", "cgroup"} {
-		if o.get(key).present() {
+	for _, kind := range []field{program, file, cgroup, pods} {
+		if kind.present() {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		f.fault("want exactly one of program, file and cgroup")
-	}
-	if v := o.get("cgroup"); v.present() {
-		n.Cgroup = v.number(1, 2)
+		f.fault("want exactly one of program, file, cgroup and pods")
 	}
 	return n
 }

@@ -59,4 +59,5 @@ type Kill struct {
 	Pod   int
 	At    int64
 	Count int64
+	Least int64 // available between the begin and At
 }

@@ -177,7 +177,7 @@ func (w *witness) readPods(now int64) {
 			continue
 		}
 		if n, found := gauge.Value(text, "oom_kill"); found && n > p.kills {
-			w.seen.Kills = append(w.seen.Kills, Kill{p.id, now, n - p.kills})
+			w.seen.Kills = append(w.seen.Kills, Kill{p.id, now, n - p.kills, w.least})
 			p.kills = n
 		}
 	}
