@@ -105,22 +105,15 @@ func (p *process) await(cmd *exec.Cmd) {
 }
 
 // snapshot forks a child that shares all memory with this process until one of them writes, holds it for
-// a time and ends. The child has one thread and no Go scheduler: it is limited to system calls on its
-// stack.
+// a time and ends.
 func snapshot(d time.Duration) error {
-	pause := syscall.NsecToTimespec(int64(d))
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	pid, _, errno := fork()
-	if errno != 0 {
-		return errno
-	}
-	if pid == 0 {
-		holdAndExit(&pause)
+	pid, err := fork(d)
+	if err != nil {
+		return err
 	}
 	go func() {
 		for {
-			if _, err := unix.Wait4(int(pid), nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 				return
 			}
 		}
@@ -128,10 +121,27 @@ func snapshot(d time.Duration) error {
 	return nil
 }
 
+// fork makes a child that ends after a time. It has one thread and no Go scheduler: it is limited to
+// system calls on its stack.
+func fork(d time.Duration) (int, error) {
+	pause := syscall.NsecToTimespec(int64(d))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, errno := clone()
+	if errno != 0 {
+		return 0, fmt.Errorf("fork: %w", errno)
+	}
+	if pid == 0 {
+		holdAndExit(&pause)
+	}
+	return int(pid), nil
+}
+
 //go:norace
 //go:nosplit
-func fork() (pid, second uintptr, errno syscall.Errno) {
-	return syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+func clone() (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	return pid, errno
 }
 
 //go:norace

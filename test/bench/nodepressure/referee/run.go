@@ -111,10 +111,11 @@ func (s *state) prepare(ctx context.Context, node *arena.Node) error {
 // directories makes those of the run, and the closed gate. Files of the referee are in memory, those of
 // processes on a disk.
 func (s *state) directories() (err error) {
-	if s.dir, err = os.MkdirTemp(inMemory(), arena.DirectoryPrefix); err != nil {
+	prefix := fmt.Sprintf("%s%d-", arena.DirectoryPrefix, os.Getpid())
+	if s.dir, err = os.MkdirTemp(inMemory(), prefix); err != nil {
 		return err
 	}
-	if s.scratch, err = os.MkdirTemp(s.Scratch, arena.DirectoryPrefix); err != nil {
+	if s.scratch, err = os.MkdirTemp(s.Scratch, prefix); err != nil {
 		return err
 	}
 	if err := errors.Join(s.node.NoteDirectory(s.dir), s.node.NoteDirectory(s.scratch)); err != nil {

@@ -1,0 +1,159 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/result"
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
+)
+
+// run is a result with a verdict.
+func run(machine, incident, contestant string, seed uint64, v score.Verdict) *result.Result {
+	took := 30.0 + float64(seed)
+	return &result.Result{
+		Machine: result.Machine{Name: machine, Cgroup: 2, Load: fmt.Sprint(seed)}, Arena: "cgroup", Seed: seed,
+		Incident:   result.Incident{Named: result.Named{Name: incident, Title: "Title of " + incident}, Reenacts: []string{"x/y#1: it grew"}, Cause: "a pod", Expect: score.Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1}},
+		Contestant: result.Named{Name: contestant},
+		Observation: &score.Observation{
+			Total: 1 << 30, Threshold: 100 << 20, Least: 50 << 20, SlotWidth: 50, Slots: []int64{1 << 30, 1 << 29, 50 << 20, 1 << 30},
+		},
+		Score: &score.Score{Verdict: v, Saved: v == score.Won, CrossingToDead: &took, Least: 50 << 20, Isolation: 97, P99Ratio: 1.25, HeartbeatGap: 105},
+	}
+}
+
+func results() []*result.Result {
+	all := []*result.Result{
+		run("a", "grows", "first", 1, score.Won), run("a", "grows", "first", 2, score.Won), run("a", "grows", "first", 3, score.Lost),
+		run("a", "dips", "first", 1, score.Invalid), run("a", "grows", "second", 1, score.Wrong), run("a", "dips", "second", 1, score.Lost),
+		run("b", "grows", "first", 1, score.Won),
+	}
+	missing := run("a", "grows", "third", 1, score.Won)
+	missing.Observation, missing.Score, missing.Unavailable = nil, nil, "it needs <b>swap</b> | and [more](x)"
+	return append(all, missing)
+}
+
+func TestNew_GroupsAndOrders(t *testing.T) {
+	r := New(results())
+	if len(r.Sections) != 2 || !strings.HasPrefix(r.Sections[0].Machine, "a:") {
+		t.Fatalf("got %d sections, want one for each machine, whatever its load", len(r.Sections))
+	}
+	s := r.Sections[0]
+	var names []string
+	for _, c := range s.Contestants {
+		names = append(names, fmt.Sprintf("%s %d/%d", c.Name, c.Total.Verdicts[score.Won], c.Total.Runs))
+	}
+	if want := []string{"first 2/3", "second 0/2", "third 0/0"}; !slices.Equal(names, want) {
+		t.Errorf("contestants %v, want %v", names, want)
+	}
+	var cells []string
+	for _, i := range s.Incidents {
+		for _, c := range i.Cells {
+			cells = append(cells, i.Name+" "+c.Contestant+" "+c.short())
+		}
+	}
+	if want := []string{"dips first invalid 1", "dips second 0/1: lost 1", "dips third –", "grows first 2/3: lost 1", "grows second 0/1: wrong 1", "grows third –"}; !slices.Equal(cells, want) {
+		t.Errorf("cells %q\nwant  %q", cells, want)
+	}
+}
+
+// TestReport_IsDeterministic shuffles the results.
+func TestReport_IsDeterministic(t *testing.T) {
+	render := func(all []*result.Result) string {
+		var b bytes.Buffer
+		r := New(all)
+		if err := r.HTML(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Markdown(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	first := render(results())
+	for seed := range uint64(5) {
+		all := results()
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if render(all) != first {
+			t.Fatalf("seed %d: another order of results gave another report", seed)
+		}
+	}
+}
+
+func TestHTML_StandsAlone(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(results()).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, pattern := range []string{`<script`, `javascript:`, `https?://`, `<link`, `<img`, `@import`, `url\(`, ` on[a-z]+=`, `ZgotmplZ`, `<b>swap`} {
+		if found := regexp.MustCompile(pattern).FindString(page); found != "" {
+			t.Errorf("the page contains %s", found)
+		}
+	}
+	for _, want := range []string{
+		`name="viewport"`, "prefers-color-scheme: dark", "Title of grows", "Re-enacts x/y#1: it grew", "Memory runs out unless one pod of hog ends.",
+		`<td class="lost">2/3<small>lost 1</small>`, "32 ms (33 ms)", "50Mi", "97 %", "× 1.2", `<polyline points="0.0,0.0 80.0,20.0`, "third did not run everywhere: it needs &lt;b&gt;swap",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+func TestMarkdown_HasTables(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(results()).Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{
+		"| contestant | won | saved | kernel kills |", "| first | 2/3 | 2/3 | 0 |", "| incident | first | second | third |", "| grows | 2/3: lost 1 | 0/1: wrong 1 | – |",
+		`- third did not run: it needs &lt;b>swap&lt;/b> \| and \[more](x)`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %s:\n%s", want, text)
+		}
+	}
+	columns := 0
+	for line := range strings.Lines(text) {
+		n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+		if strings.HasPrefix(line, "|") && columns != 0 && n != columns {
+			t.Errorf("%d bars, want %d: %s", n, columns, line)
+		}
+		columns = n
+	}
+}
+
+func TestShow_IsShort(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{showTime(0.254), "0.25 ms"}, {showTime(3.14), "3.1 ms"}, {showTime(250.4), "250 ms"}, {showTime(10_400), "10 s"}, {showTime(1500), "1.5 s"},
+		{showPercent(99.6), "100 %"}, {showPercent(0.031), "0.03 %"}, {showFactor(1.24), "× 1.2"}, {showBytes(60 << 20), "60Mi"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %s, want %s", c.got, c.want)
+		}
+	}
+}
+
+func TestLine_IsBounded(t *testing.T) {
+	o := &score.Observation{Total: 100, Threshold: 10, SlotWidth: 50, Slots: make([]int64, 5000)}
+	for i := range o.Slots {
+		o.Slots[i] = int64(i)*1000 - 500
+	}
+	l := newLine(o)
+	if n := len(strings.Fields(l.Points)); n > linePoints {
+		t.Errorf("%d points, at most %d", n, linePoints)
+	}
+	if strings.Contains(l.Points, "-") || l.Threshold != "36.0" {
+		t.Errorf("outside of the picture: %s, threshold at %s", l.Points, l.Threshold)
+	}
+	if newLine(nil) != nil || newLine(&score.Observation{Slots: []int64{1, 2}}) != nil {
+		t.Error("drew a line of nothing")
+	}
+}
