@@ -133,9 +133,13 @@ func (s *state) directories() (err error) {
 }
 
 // inMemory returns a directory for the files that processes map: pages on a disk would be written back.
+// Empty: the default directory for temporary files.
 func inMemory() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
+	for _, dir := range []string{"/dev/shm", "/run"} {
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+			return dir
+		}
 	}
 	return ""
 }
