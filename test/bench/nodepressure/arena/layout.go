@@ -112,6 +112,3 @@ func swaps() bool {
 	text, err := os.ReadFile("/proc/swaps")
 	return err == nil && strings.Count(string(text), "\n") > 1
 }
-
-// Swap reports whether the machine has swap.
-func Swap() bool { return swaps() }

@@ -33,7 +33,7 @@ func Enter(args []string) error {
 			return err
 		}
 	}
-	// Lower scores need CAP_SYS_RESOURCE; the machine's description tells whether it is there.
+	// Lower scores need CAP_SYS_RESOURCE; the machine's description records whether it is there.
 	if err := write("/proc/self", "oom_score_adj", args[0]); err != nil && !errors.Is(err, unix.EACCES) {
 		return err
 	}

@@ -40,7 +40,7 @@ func startReaper() (*reaper, error) {
 	return r, nil
 }
 
-// note tells the reaper what to remove.
+// note names something to remove.
 func (r *reaper) note(kind, path string) error {
 	if _, err := fmt.Fprintf(r.in, "%s %s\n", kind, path); err != nil {
 		return fmt.Errorf("note %s with the reaper: %w", path, err)

@@ -95,7 +95,7 @@ func (p *process) dirty(size int64, pace pace) error {
 	return nil
 }
 
-// shared grows a file in memory. Its pages are shared memory, which outlives the process that wrote
+// growShared grows a file in memory. Its pages are shared memory, which outlives the process that wrote
 // them as long as another one has the file open.
 func (p *process) growShared(size int64, pace pace) error {
 	if p.shared == nil {

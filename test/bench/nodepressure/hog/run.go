@@ -51,8 +51,8 @@ func Run(file string) int {
 	}
 }
 
-// RunChild performs the steps on standard input, and returns the exit code of the process. shared says
-// that descriptor 3 is the file in memory of the parent.
+// RunChild performs the steps on standard input, and returns the exit code of the process. If shared,
+// descriptor 3 is the file in memory of the parent.
 func RunChild(in io.Reader, shared bool) int {
 	p := &process{}
 	if err := json.NewDecoder(bufio.NewReader(in)).Decode(&p.Program); err != nil {

@@ -72,7 +72,7 @@ func (r *Result) Write(folder string) error {
 	if folder == "-" {
 		return json.NewEncoder(os.Stdout).Encode(r)
 	}
-	text, err := json.MarshalIndent(r, "", " ")
+	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

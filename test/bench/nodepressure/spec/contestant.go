@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Contestant says how to start and stop the programs that compete, and what they may see.
+// Contestant describes the programs that compete: how to start and stop them, and what they may see.
 type Contestant struct {
 	Name       string
 	Title      string

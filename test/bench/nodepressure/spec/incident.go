@@ -56,7 +56,7 @@ type Process struct {
 type Expect struct {
 	// Exhausts reports that the kernel would have to kill unless a pod ends.
 	Exhausts bool
-	// MayKill lists the pods that may end; none: nobody may.
+	// MayKill lists the pods that may end.
 	MayKill []string
 	// Needed is the number of ends that suffice.
 	Needed int

@@ -4,7 +4,7 @@
 // Duties and invariants:
 //
 //   - It is a process of its own, so that neither garbage collection nor a busy processor delays it. Where
-//     SCHED_FIFO is not permitted it says so in its report.
+//     SCHED_FIFO is not permitted, the report states it.
 //   - It knows no contestant and no incident. It reports what happened and judges nothing.
 //   - Page cache of files counts as available: the kernel reclaims it before it kills.
 //   - It ends with its input.
