@@ -230,9 +230,9 @@ node-pressure-bench-vm: build bin/node-pressure-bench bin/node-pressure-loop bin
 
 .PHONY: bin/node-pressure-bench bin/node-pressure-loop
 bin/node-pressure-bench:
-	$(GO) -C test/bench/nodepressure build -o ../../../bin/node-pressure-bench .
+	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w -X main.revision=$(REVISION)' -o ../../../bin/node-pressure-bench .
 bin/node-pressure-loop:
-	$(GO) -C test/bench/nodepressure build -o ../../../bin/node-pressure-loop ./loop
+	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w' -o ../../../bin/node-pressure-loop ./loop
 
 EVICTIONS ?= 500
 POLICIES  ?= mutating validating none

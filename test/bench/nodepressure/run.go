@@ -56,7 +56,11 @@ type bench struct {
 	incidents   []catalogue.Incident
 	contestants []catalogue.Contestant
 	machine     result.Machine
+	versions    map[string]string // by contestant
 }
+
+// revision is set by the linker.
+var revision = "unknown"
 
 func run(ctx context.Context, args []string) error {
 	b := &bench{}
@@ -107,6 +111,15 @@ func (b *bench) prepare(ctx context.Context) error {
 		}
 	}
 	b.machine = result.Describe(name, layout.Version, arena.LowersScores())
+	b.versions = map[string]string{}
+	for _, c := range b.contestants {
+		if referee.Unavailable(c.Contestant, b.arena, layout.Version) != "" {
+			continue
+		}
+		if b.versions[c.Name], err = referee.Version(ctx, c.Contestant); err != nil {
+			return err
+		}
+	}
 	if b.arena == spec.Machine {
 		if b.machine.Memory > spec.MaxNode && !b.expendable {
 			return fmt.Errorf("this machine has %d MiB and would be filled: boot a virtual machine of at most %d MiB, or give -expendable",
@@ -196,7 +209,10 @@ func (b *bench) result(c cell, seed uint64) *result.Result {
 			Differs: c.incident.Differs, Cause: c.incident.Expect.Cause,
 			Expect: score.Expect{Exhausts: c.incident.Expect.Exhausts, MayKill: c.incident.Expect.MayKill, Needed: c.incident.Expect.Needed},
 		},
-		Contestant: result.Named{Name: c.contestant.Name, Title: c.contestant.Title, Hash: c.contestant.Hash},
+		Contestant: result.Contestant{
+			Named: result.Named{Name: c.contestant.Name, Title: c.contestant.Title, Hash: c.contestant.Hash}, Version: b.versions[c.contestant.Name],
+		},
+		Benchmark: revision,
 	}
 	for _, s := range c.incident.Reenacts {
 		r.Incident.Reenacts = append(r.Incident.Reenacts, s.Reference+": "+s.What)

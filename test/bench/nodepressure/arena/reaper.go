@@ -87,8 +87,8 @@ func Reap(in io.Reader) error {
 // owned matches the owner in the name of a cgroup: PID namespace, PID, start time.
 var owned = regexp.MustCompile(`^` + prefix + `([0-9]+)-([0-9]+)-([0-9]+)-[0-9]+(-contestant)?$`)
 
-// Sweep removes the cgroups of runs whose process and reaper were killed. Returns an error if one
-// remains.
+// Sweep removes the cgroups of runs of which both process and reaper were killed. Returns an error if
+// one remains.
 func Sweep() error {
 	l, err := Detect()
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package hog is the workload of the benchmark: a process that follows a program of steps with given
-// rates. It also is the neighbour, whose latency is measured, and the heartbeat of the node.
+// rates. It also is the neighbour with its measured latency, and the heartbeat of the node.
 //
 // Duties and invariants:
 //

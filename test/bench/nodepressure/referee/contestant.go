@@ -55,6 +55,25 @@ func Unavailable(c spec.Contestant, kind string, cgroup int) string {
 	return ""
 }
 
+// maxVersion bounds the version of a program.
+const maxVersion = 200
+
+// Version returns the first line that the program prints about its version, "" without such a command.
+// Returns the error of the command.
+func Version(ctx context.Context, c spec.Contestant) (string, error) {
+	if len(c.Version) == 0 {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, c.Version[0], c.Version[1:]...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", c.Name, err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return strings.ToValidUTF8(line[:min(len(line), maxVersion)], "?"), nil
+}
+
 // Missing returns why an incident can not run here, or "".
 func Missing(i spec.Incident) string {
 	all := slices.Clone(i.System)

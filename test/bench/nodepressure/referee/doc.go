@@ -5,7 +5,7 @@
 //   - It knows no contestant: programs, files and readiness come from the contestant's file. It knows no
 //     incident: pods, steps and expectations come from the incident's file.
 //   - A contestant sees what its file asks for: the node's cgroup, the directory of the pods' cgroups, the
-//     pods' manifests. Names and UIDs of pods say nothing about their part in the incident.
+//     pods' manifests. Names and UIDs of pods reveal nothing about their part in the incident.
 //   - The same seed gives the same pods, steps, order and waiting time.
 //   - Before the incident a quiet time gives the neighbour's own latency and the contestant's idle cost.
 //     Then a random part of the contestant's period passes, so that periodic checks come at any time.

@@ -66,7 +66,7 @@ func (c *crew) addPod(pod *spec.Pod, name string, programs []hog.Program, replac
 		return nil, err
 	}
 	x := &instance{id: id, name: name, group: pod.Name, pod: pod, left: replacements, place: place}
-	// Names say nothing about the part that a pod plays.
+	// Names reveal nothing about the part that a pod plays.
 	known := fmt.Sprintf("pod-%d", id+1)
 	text, err := manifest(known, uid, pod, class, c.total)
 	if err != nil {

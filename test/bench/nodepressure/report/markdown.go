@@ -48,6 +48,9 @@ func (s *Section) markdown(b *strings.Builder) {
 	}
 	b.WriteString("\n")
 	for _, c := range s.Contestants {
+		if c.Version != "" {
+			fmt.Fprintf(b, "- %s: version %s\n", escape(c.Name), escape(c.Version))
+		}
 		for _, why := range c.Unavailable {
 			fmt.Fprintf(b, "- %s did not run: %s\n", escape(c.Name), escape(why))
 		}

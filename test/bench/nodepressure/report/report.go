@@ -26,7 +26,7 @@ type Section struct {
 
 // Contestant is the summary of all its runs.
 type Contestant struct {
-	result.Named
+	result.Contestant
 	Total score.Cell
 	// Incidents is the number of incidents with a run.
 	Incidents   int
@@ -80,11 +80,11 @@ func newSection(results []*result.Result) *Section {
 	if first.Arena == "machine" {
 		s.Node = "the whole machine"
 	}
-	for _, name := range unique(results, func(r *result.Result) string { return key(r.Contestant) }) {
-		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return key(r.Contestant) == name })))
+	for _, name := range unique(results, func(r *result.Result) string { return program(r.Contestant) }) {
+		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return program(r.Contestant) == name })))
 	}
 	slices.SortStableFunc(s.Contestants, func(a, b *Contestant) int {
-		return cmp.Or(-cmp.Compare(won(a.Total), won(b.Total)), strings.Compare(key(a.Named), key(b.Named)))
+		return cmp.Or(-cmp.Compare(won(a.Total), won(b.Total)), strings.Compare(program(a.Contestant), program(b.Contestant)))
 	})
 	for _, name := range unique(results, func(r *result.Result) string { return key(r.Incident.Named) }) {
 		s.Incidents = append(s.Incidents, s.newIncident(only(results, func(r *result.Result) bool { return key(r.Incident.Named) == name })))
@@ -92,8 +92,11 @@ func newSection(results []*result.Result) *Section {
 	return s
 }
 
-// key tells files with the same name and different content apart.
+// key identifies a file: two files with one name may differ.
 func key(n result.Named) string { return n.Name + " " + n.Hash }
+
+// program identifies a contestant by its file and version.
+func program(c result.Contestant) string { return key(c.Named) + " " + c.Version }
 
 func unique(results []*result.Result, of func(*result.Result) string) (all []string) {
 	for _, r := range results {
@@ -122,7 +125,7 @@ func scores(results []*result.Result) (all []score.Score) {
 }
 
 func newContestant(results []*result.Result) *Contestant {
-	c := &Contestant{Named: results[0].Contestant, Total: score.Summarize(scores(results))}
+	c := &Contestant{Contestant: results[0].Contestant, Total: score.Summarize(scores(results))}
 	ran := only(results, func(r *result.Result) bool { return r.Score != nil })
 	c.Incidents = len(unique(ran, func(r *result.Result) string { return key(r.Incident.Named) }))
 	for _, r := range results {
@@ -144,7 +147,7 @@ func won(c score.Cell) float64 {
 func (s *Section) newIncident(results []*result.Result) *Incident {
 	i := &Incident{Incident: results[0].Incident}
 	for _, c := range s.Contestants {
-		runs := only(results, func(r *result.Result) bool { return key(r.Contestant) == key(c.Named) })
+		runs := only(results, func(r *result.Result) bool { return program(r.Contestant) == program(c.Contestant) })
 		x := &Cell{Contestant: c.Name, Cell: score.Summarize(scores(runs)), worst: -1}
 		for _, r := range runs {
 			if r.Score == nil {

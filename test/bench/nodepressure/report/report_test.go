@@ -19,7 +19,7 @@ func run(machine, incident, contestant string, seed uint64, v score.Verdict) *re
 	return &result.Result{
 		Machine: result.Machine{Name: machine, Cgroup: 2, Load: fmt.Sprint(seed)}, Arena: "cgroup", Seed: seed,
 		Incident:   result.Incident{Named: result.Named{Name: incident, Title: "Title of " + incident}, Reenacts: []string{"x/y#1: it grew"}, Cause: "a pod", Expect: score.Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1}},
-		Contestant: result.Named{Name: contestant},
+		Contestant: result.Contestant{Named: result.Named{Name: contestant}, Version: contestant + " 1.0"},
 		Observation: &score.Observation{
 			Total: 1 << 30, Threshold: 100 << 20, Least: 50 << 20, SlotWidth: 50, Slots: []int64{1 << 30, 1 << 29, 50 << 20, 1 << 30},
 		},
@@ -98,7 +98,7 @@ func TestHTML_StandsAlone(t *testing.T) {
 	}
 	for _, want := range []string{
 		`name="viewport"`, "prefers-color-scheme: dark", "Title of grows", "Re-enacts x/y#1: it grew", "Memory runs out unless one pod of hog ends.",
-		`<td class="lost">2/3<small>lost 1</small>`, "32 ms (33 ms)", "50Mi", "97 %", "× 1.2", `<polyline points="0.0,0.0 80.0,20.0`, "third did not run everywhere: it needs &lt;b&gt;swap",
+		`<td class="lost">2/3<small>lost 1</small>`, "32 ms (33 ms)", "50Mi", "97 %", "× 1.2", `<polyline points="0.0,0.0 80.0,20.0`, "<small>first 1.0</small>", "third did not run everywhere: it needs &lt;b&gt;swap",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
@@ -113,7 +113,7 @@ func TestMarkdown_HasTables(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		"| contestant | won | saved | kernel kills |", "| first | 2/3 | 2/3 | 0 |", "| incident | first | second | third |", "| grows | 2/3: lost 1 | 0/1: wrong 1 | – |",
+		"| contestant | won | saved | kernel kills |", "| first | 2/3 | 2/3 | 0 |", "| incident | first | second | third |", "| grows | 2/3: lost 1 | 0/1: wrong 1 | – |", "- first: version first 1.0",
 		`- third did not run: it needs &lt;b>swap&lt;/b> \| and \[more](x)`,
 	} {
 		if !strings.Contains(text, want) {

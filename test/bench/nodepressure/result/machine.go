@@ -14,7 +14,7 @@ import (
 
 // Machine describes where a run happened.
 type Machine struct {
-	Name         string `json:"name"` // given by the person who runs the benchmark
+	Name         string `json:"name"` // the value of -machine
 	Processor    string `json:"processor"`
 	Processors   int    `json:"processors"`
 	Memory       int64  `json:"memory"`

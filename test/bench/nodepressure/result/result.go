@@ -23,14 +23,15 @@ const Format = "node-pressure-bench/1"
 
 // Result is one run, or the reason why a contestant can not run.
 type Result struct {
-	Format      string    `json:"format"`
-	Started     time.Time `json:"started"`
-	Machine     Machine   `json:"machine"`
-	Arena       string    `json:"arena"`
-	Incident    Incident  `json:"incident"`
-	Contestant  Named     `json:"contestant"`
-	Seed        uint64    `json:"seed"`
-	Unavailable string    `json:"unavailable,omitempty"` // why the contestant did not run
+	Format      string     `json:"format"`
+	Started     time.Time  `json:"started"`
+	Machine     Machine    `json:"machine"`
+	Arena       string     `json:"arena"`
+	Incident    Incident   `json:"incident"`
+	Contestant  Contestant `json:"contestant"`
+	Benchmark   string     `json:"benchmark"` // revision of the program
+	Seed        uint64     `json:"seed"`
+	Unavailable string     `json:"unavailable,omitempty"` // why the contestant did not run
 
 	Observation *score.Observation `json:"observation,omitempty"`
 	Score       *score.Score       `json:"score,omitempty"`
@@ -41,6 +42,12 @@ type Named struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Hash  string `json:"hash"`
+}
+
+// Contestant is the contestant of a run.
+type Contestant struct {
+	Named
+	Version string `json:"version,omitempty"` // as the program prints it
 }
 
 // Incident is the incident of a run with what its report needs.

@@ -15,7 +15,7 @@ func example() *Result {
 	return &Result{
 		Format: Format, Arena: "cgroup", Seed: 7, Machine: Machine{Name: "m", Cgroup: 2},
 		Incident:   Incident{Named: Named{Name: "some", Title: "t", Hash: "h"}, Expect: score.Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1}},
-		Contestant: Named{Name: "one", Title: "t", Hash: "h"},
+		Contestant: Contestant{Named: Named{Name: "one", Title: "t", Hash: "h"}},
 		Observation: &score.Observation{
 			Total: 1 << 30, Threshold: 100 << 20, Pods: []score.Pod{{Name: "calm", Group: "calm", Deaths: []score.Death{{At: 1, Signal: 9}}}},
 			Heartbeat: score.Heartbeat{Alive: true}, Neighbour: score.Neighbour{Quiet: score.Latency{Requests: 1}}, Witness: score.Witness{Samples: 1},

@@ -13,6 +13,7 @@ type Contestant struct {
 	Name       string
 	Title      string
 	Documented string   // where its configuration for this purpose comes from
+	Version    []string // command that prints the version
 	Arenas     []string // kinds of nodes that it can watch: cgroup, machine
 	Names      string   // of the pods' cgroups: cgroupfs or systemd
 	Sees       []string // node, pods, manifests
@@ -117,6 +118,9 @@ func (f field) contestant() Contestant {
 	}
 	for _, n := range o.get("needs").list(maxCommands) {
 		c.Needs = append(c.Needs, n.need())
+	}
+	if v := o.get("version"); v.present() {
+		c.Version = v.command(nil)
 	}
 	allowed := c.variables()
 	for _, x := range o.get("files").list(maxFiles) {
