@@ -48,7 +48,6 @@ type state struct {
 	contestant *contestant
 	witness    *watch.Witness
 	gateFile   *os.File
-	neighbour  *instance
 	heartbeat  *instance
 	records    string
 	beat       string
@@ -171,9 +170,9 @@ func (s *state) populate() (err error) {
 			return err
 		}
 	}
-	pod, program := s.plan.neighbour()
+	pod, program := s.neighbour()
 	program.Serve.Records = s.records
-	if s.neighbour, err = s.addPod(&pod, pod.Name, []hog.Program{program}, 0); err != nil {
+	if _, err := s.addPod(&pod, pod.Name, []hog.Program{program}, 0); err != nil {
 		return err
 	}
 	if len(s.System) == 0 {
@@ -199,7 +198,8 @@ func (s *state) startWitness() (err error) {
 	return nil
 }
 
-// calm is the quiet time, and the part of the contestant's period.
+// calm is the quiet time, and the part of the contestant's period. Deaths in it are judged as those in the
+// incident.
 func (s *state) calm(ctx context.Context) (err error) {
 	if s.cost.started, err = s.node.CPU(); err != nil {
 		return err
@@ -209,9 +209,6 @@ func (s *state) calm(ctx context.Context) (err error) {
 	case <-time.After(quiet + s.phase):
 	case <-ctx.Done():
 		return ctx.Err()
-	case d := <-s.deaths:
-		log, _ := os.ReadFile(d.of.processes[0].log)
-		return fmt.Errorf("pod %s ended before the incident began: %s", d.of.name, log)
 	}
 	s.cost.begin, err = s.node.CPU()
 	return err

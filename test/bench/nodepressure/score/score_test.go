@@ -98,6 +98,10 @@ func TestOf_JudgesRuns(t *testing.T) {
 			o.Crossed, o.Least = nil, 500*mib
 			o.pod("hog").Deaths = []Death{killedAt(10, 500*mib)}
 		}, Score{Verdict: Regret, Saved: true, RightVictim: &yes, Ended: 1, Regrets: 1}},
+		{"kills before the incident begins", exhausting, func(o *Observation) {
+			o.Crossed, o.Least = nil, 500*mib
+			o.pod("hog").Deaths = []Death{killedAt(-1500, math.MaxInt64)}
+		}, Score{Verdict: Regret, Saved: true, RightVictim: &yes, Ended: 1, Regrets: 1}},
 		{"dies after its kill", exhausting, func(o *Observation) { o.Contestant.Ended = true },
 			Score{Verdict: Died, Saved: true, RightVictim: &yes, Ended: 1, CrossingToDead: at(40)}},
 		{"dies, and so the kernel kills", exhausting, func(o *Observation) {

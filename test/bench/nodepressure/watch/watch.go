@@ -31,7 +31,7 @@ const exhausted = 1 << 20
 // Run is the role of the witness. It reads orders from standard input and writes true once it watches,
 // and the report at the end.
 func Run(out io.Writer) error {
-	w := &witness{orders: bufio.NewReaderSize(os.Stdin, 1<<20), buffer: make([]byte, 64<<10), kills: -1}
+	w := &witness{orders: bufio.NewReaderSize(os.Stdin, 1<<20), buffer: make([]byte, 64<<10), kills: -1, least: math.MaxInt64}
 	line, err := w.orders.ReadBytes('\n')
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ type witness struct {
 	kills  int64 // on the machine, at the begin; -1: unread
 
 	cache int64 // of all pods
-	least int64 // since the begin
+	least int64 // since the begin; before it, the maximum: any end is early then
 	last  int64 // time of the sample before
 	ended bool
 	seen  Report
@@ -214,7 +214,7 @@ func (w *witness) obey(now int64) error {
 				return err
 			}
 		case o.Begin:
-			w.seen.Begin, w.last, w.least = now, now, math.MaxInt64
+			w.seen.Begin, w.last = now, now
 			if err := w.readMachine(true); err != nil {
 				return err
 			}

@@ -19,9 +19,9 @@ import (
 // TestNote_FindsMoments feeds readings and looks at the report.
 func TestNote_FindsMoments(t *testing.T) {
 	const ms = int64(time.Millisecond)
-	w := &witness{Input: Input{Threshold: 100, Slot: 10 * time.Millisecond, Slots: 3}}
+	w := &witness{Input: Input{Threshold: 100, Slot: 10 * time.Millisecond, Slots: 3}, least: math.MaxInt64}
 	w.note(1*ms, 5) // before the incident: nothing counts
-	w.seen.Begin, w.last, w.least = 2*ms, 2*ms, math.MaxInt64
+	w.seen.Begin, w.last = 2*ms, 2*ms
 	for _, r := range []struct{ at, free int64 }{{3, 5 << 20}, {4, 4 << 20}, {14, 2 << 20}, {15, 100}, {16, 99}, {19, 3 << 20}, {33, 2 << 20}, {90, 7}} {
 		w.note(r.at*ms, r.free)
 	}
