@@ -85,12 +85,13 @@ func each(kind, list string, parse func(text []byte, hash string) (name string, 
 	return nil
 }
 
-// names lists the files of the catalogue.
+// names lists the files of the catalogue in the order of their names.
 func names(kind string) (all []string, err error) {
 	entries, err := files.ReadDir(kind)
 	for _, e := range entries {
 		all = append(all, strings.TrimSuffix(e.Name(), ".yaml"))
 	}
+	slices.Sort(all)
 	return all, err
 }
 

@@ -14,11 +14,8 @@ import (
 // block is what files are made of.
 var block [256 << 10]byte
 
-// appendTo writes bytes to the end of a file.
+// appendTo writes bytes to a file that was opened for appending.
 func appendTo(f *os.File, size int64, pace pace) error {
-	if _, err := f.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
 	for done := int64(0); done < size; {
 		n, err := f.Write(block[:min(int64(len(block)), size-done)])
 		done += int64(n)
@@ -30,20 +27,23 @@ func appendTo(f *os.File, size int64, pace pace) error {
 	return nil
 }
 
-// openShared makes the file in memory. Children inherit it.
+// openShared makes the file in memory. Children inherit it with its offset, so that only appending is safe.
 func (p *process) openShared() error {
 	fd, err := unix.MemfdCreate("shared", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("make a file in memory: %w", err)
 	}
 	p.shared = os.NewFile(uintptr(fd), "shared")
+	if _, err := unix.FcntlInt(p.shared.Fd(), unix.F_SETFL, unix.O_APPEND); err != nil {
+		return fmt.Errorf("append to a file in memory: %w", err)
+	}
 	return nil
 }
 
 // disk returns the file without a name, which the kernel removes with the process.
 func (p *process) disk() (*os.File, error) {
 	if p.file == nil {
-		fd, err := unix.Open(p.Scratch, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Open(p.Scratch, unix.O_TMPFILE|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("make a nameless file in %s: %w", p.Scratch, err)
 		}
