@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/arena"
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/gauge"
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/role"
@@ -35,7 +37,7 @@ func cheat(args []string) {
 	fmt.Println("watching")
 	for range time.Tick(5 * time.Millisecond) {
 		free, err := node.Now()
-		if err != nil || free > total/4 || args[0] == "does nothing" {
+		if err != nil || free > total/6 || args[0] == "does nothing" {
 			continue
 		}
 		if args[0] == "dies" {
@@ -49,6 +51,9 @@ func cheat(args []string) {
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
+		}
+		if args[0] == "kills the largest" { // the memory of the first comes back later
+			_, _ = unix.Ppoll(nil, nil, nil)
 		}
 	}
 }
@@ -116,7 +121,7 @@ func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
 		name       string
 		verdict    score.Verdict
 		kills      bool // by the kernel
-		bystanders int
+		bystanders int  // of the contestant; the kernel may kill more
 		right      string
 	}{
 		{"kills the largest", score.Won, false, 0, "true"},
@@ -142,7 +147,7 @@ func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
 			if s.RightVictim != nil {
 				right = fmt.Sprint(*s.RightVictim)
 			}
-			if s.Verdict != c.verdict || s.KernelKills > 0 != c.kills || len(s.Bystanders) != c.bystanders || right != c.right && c.right != "any" {
+			if s.Verdict != c.verdict || s.KernelKills > 0 != c.kills || len(s.Bystanders) < c.bystanders || !c.kills && len(s.Bystanders) > c.bystanders || right != c.right && c.right != "any" {
 				t.Errorf("got %s (%s), right victim %s, %+v\nfrom %+v", s.Verdict, s.Why, right, s, o)
 			}
 			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || o.Neighbour.Quiet.Requests == 0 || len(o.Slots) == 0 {

@@ -115,7 +115,7 @@ func (w *witness) sample(now int64) error {
 	if w.Gauge.Usage != "" {
 		free = min(free+w.cache, w.Gauge.Total)
 	}
-	w.note(now, free)
+	w.note(now, max(free, 0)) // a kernel may charge a few pages more than the limit
 	return nil
 }
 

@@ -127,7 +127,7 @@ func TestSample_CountsCacheAsAvailable(t *testing.T) {
 	}
 	defer w.file.Close()
 	w.seen.Begin, w.least, w.seen.Samples = 1, math.MaxInt64, 1
-	for _, c := range []struct{ cache, want int64 }{{0, 100}, {50, 150}, {950, 1000}} {
+	for _, c := range []struct{ cache, want int64 }{{0, 100}, {50, 150}, {950, 1000}, {-101, 0}} {
 		w.cache, w.least = c.cache, math.MaxInt64
 		if err := w.sample(2); err != nil || w.least != c.want {
 			t.Errorf("cache %d: %d available, %v, want %d", c.cache, w.least, err, c.want)
