@@ -23,7 +23,7 @@ NPB_ALL     = $(shell cd test/bench/nodepressure && $(GO) list -f '.{{slice .Imp
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./lifecycle ./internal/metrics ./internal/checkpoint ./test/harness/hog
+RACE    := ./agent ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
 # What is tried on whole clusters, and the programs before a real API server: what
@@ -45,7 +45,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -155,6 +155,29 @@ e2e-v2: components build ## every scenario on a whole node with systemd and cgro
 	$(call NODE_V2_KEPT,60m) -title "Output of the scenarios of a whole node: layout of kubeadm"
 	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind) -add -title "Layout of kind"
 	$(call NODE_V2_KEPT,20m,-env LAYOUT=k3s,-test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$') -add -title "Layout of k3s"
+
+# The eviction specs of Kubernetes' node tests, each in a machine of its own: first the kubelet alone, then
+# Plimsoll beside it. AGENT has further flags of the agent.
+SPECS ?=
+MODES ?= kubelet plimsoll
+AGENT ?=
+
+node-e2e: components build bin/nodee2e/busybox bin/nodee2e/pause ## Kubernetes' own eviction specs with the kubelet alone and with Plimsoll, in virtual machines (root; about 10 minutes for each spec and mode; SPECS=InodeEviction for one)
+	$(GO) -C test/harness/components run . -o ../../../bin/nodee2e e2e_node.test agnhost
+	$(GO) build -o bin/vm ./test/harness/vm
+	$(GO) build -o bin/nodee2e/nodee2e ./test/harness/nodee2e
+	for mode in $(MODES); do bin/nodee2e/nodee2e suite -mode $$mode $(foreach flag,$(AGENT),-agent $(flag)) $(SPECS) || failed=1; done; test -z "$$failed"
+
+# Unpacked, not installed: it is the program of images.
+bin/nodee2e/busybox:
+	mkdir -p bin/nodee2e/deb
+	cd bin/nodee2e/deb && { apt-get download busybox-static || { apt-get update && apt-get download busybox-static; }; } && dpkg-deb -x busybox-static_*.deb .
+	cp $$(find bin/nodee2e/deb -type f -path '*/bin/busybox') $@
+	rm -r bin/nodee2e/deb
+
+bin/nodee2e/pause:
+	mkdir -p bin/nodee2e
+	gcc -Os -static -o $@ $$($(GO) -C test/harness/components/e2enode list -m -f '{{.Dir}}' k8s.io/kubernetes)/build/pause/linux/pause.c
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)

@@ -55,6 +55,7 @@ type Agent struct {
 
 	consumption  consumption
 	limiterSaved func(limiter.Saved)
+	recorder     Recorder // nil: checks are not recorded
 }
 
 // Reporter receives every decision after its execution. Its methods must not block.
@@ -98,6 +99,8 @@ type Parts struct {
 	Limiter      *limiter.Limiter
 	LimiterSaved func(limiter.Saved)
 	Consumers    Consumers
+	// Recorder, if set, receives every check for a recording.
+	Recorder Recorder
 }
 
 // New returns an agent. The first check starts with [Agent.Run] or [Agent.Step].
@@ -106,7 +109,7 @@ func New(settings Settings, p Parts) *Agent {
 		settings: settings, victims: p.Victims, garbage: garbage{collector: p.Collector},
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, arming: p.Arming,
 		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
-		consumption: newConsumption(p.Consumers), limiterSaved: p.LimiterSaved,
+		consumption: newConsumption(p.Consumers), limiterSaved: p.LimiterSaved, recorder: p.Recorder,
 	}
 	if a.notifier == nil {
 		a.notifier = timer(a.thread)
@@ -117,6 +120,9 @@ func New(settings Settings, p Parts) *Agent {
 	a.armed, _ = a.arming.Armed()
 	a.logged.conditions = p.Machine.Conditions()
 	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true, growth: &growth{}}
+	if p.Recorder != nil {
+		a.checker.Trace = &Trace{}
+	}
 	a.killMonitor.observer = p.Observer
 	a.constraints = Constraints{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Kills: a.kills, AwaitsDeleted: true}
 	return a
@@ -275,9 +281,18 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	a.save(o, conditionsChanged)
 	a.reportStalls(o)
 	a.reporter.Checked(o, a.checker.Machine.Policy())
+	a.record(o)
 	a.notifier.Follow(&s.Node, a.memoryLines(s))
 	if s.Kind == signals.Periodic {
 		a.inventory.Refresh(ctx)
+	}
+}
+
+// record passes a check to the recorder, if there is one.
+func (a *Agent) record(o *Outcome) {
+	if a.recorder != nil {
+		a.recorder.Record(o, &a.checker)
+		a.checker.Trace.reset()
 	}
 }
 

@@ -27,6 +27,7 @@ type Checker struct {
 	Limiter *limiter.Limiter
 	// GivesWay: if nothing can be done for a threshold, the next hard one is handled.
 	GivesWay bool
+	Trace    *Trace // if set, it receives what a check reads beyond its snapshot
 
 	round
 	outcome    Outcome              // of the last check; reused, since a new one would be an allocation
@@ -50,16 +51,6 @@ type round struct {
 	nextIndex    int                  // into violations or the ranking
 	limited      bool                 // the eviction of an earlier pod of the ranking was limited
 }
-
-// group is a part of the hard thresholds, by condition.
-type group uint8
-
-// The groups, in the order of their turns.
-const (
-	otherConditions group = iota // without the condition of the last eviction
-	servedCondition              // the condition of the last eviction
-	groupCount
-)
 
 // stage is a step of a check.
 type stage uint8
@@ -146,11 +137,12 @@ func (c *Checker) checkStorageLimits(ctx context.Context, constraints *Constrain
 		c.stage = atStorageLimits
 		return Plan{Action: Finish, Inflight: b.finish}
 	}
+	c.Trace.noteBlock(b.reason)
 	policy := c.Machine.Policy()
 	if b.reason != "" || len(policy.Violations(c.Pods.Stored())) == 0 {
 		return Plan{}
 	}
-	c.stage, c.violations = atViolations, policy.Violations(c.Pods.Measure(ctx))
+	c.stage, c.violations = atViolations, policy.Violations(c.measure(ctx))
 	return Plan{}
 }
 
@@ -167,78 +159,6 @@ func (c *Checker) nextViolation() Plan {
 	return Plan{}
 }
 
-// nextThreshold moves to the next threshold to act for. With GivesWay, the next hard threshold
-// has its turn if nothing can be done for the one before. The first one may be blocked for long,
-// which must not delay the others. The condition of the last eviction comes after the others, and
-// a soft threshold comes last. Otherwise an owner that replaces each evicted pod at once would
-// starve the other thresholds.
-func (c *Checker) nextThreshold() {
-	o := &c.outcome
-	switch {
-	case c.evaluated.Target == nil:
-		c.endWithoutTarget()
-	case !c.GivesWay:
-		c.stage, c.nextIndex = atBlocks, 0
-	case c.nextHard():
-		c.beginTurn(c.current)
-	case !c.evaluated.Target.Hard() && !c.softServed:
-		c.softServed = true
-		c.beginTurn(c.evaluated)
-	default: // all of them are hard
-		*o, o.Passed = c.passed[0], c.passed[1:]
-		c.stage = atEnd
-	}
-}
-
-// endWithoutTarget ends a check without a threshold to act for.
-func (c *Checker) endWithoutTarget() {
-	if c.outcome.Snapshot.Kind == signals.Periodic {
-		c.lastServed = 0
-	}
-	c.stage = atEnd
-}
-
-// nextHard moves to the next hard threshold. It returns false if there is none.
-func (c *Checker) nextHard() bool {
-	for ; c.group < groupCount; c.group++ {
-		find := c.Machine.NextHard
-		if !c.groupBegun {
-			find = c.Machine.FirstHard
-		}
-		for c.groupBegun = true; find(&c.current); find = c.Machine.NextHard {
-			if c.servedBefore.Has(c.current.Target.Signal.Definition().Condition) == (c.group == servedCondition) {
-				return true
-			}
-		}
-		c.groupBegun = false
-	}
-	return false
-}
-
-// beginTurn begins the turn of a threshold: the verdict's target.
-func (c *Checker) beginTurn(v eviction.Verdict) {
-	o := &c.outcome
-	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByStorageLimit: o.EndedByStorageLimit}
-	c.stage, c.nextIndex, c.limited = atBlocks, 0, false
-}
-
-// endTurn ends the turn of a threshold. The check ends too, unless it can act for another one.
-func (c *Checker) endTurn() {
-	o := &c.outcome
-	switch {
-	case !c.GivesWay:
-	case c.softServed:
-		o.Passed = c.passed
-	case !o.idle():
-		o.Passed, o.OthersWait = c.passed, c.group == otherConditions && c.servedBefore != 0
-	default:
-		c.passed = append(c.passed, *o)
-		c.stage = atThreshold
-		return
-	}
-	c.stage = atEnd
-}
-
 // checkBlocks ends the turn while a step in flight blocks it. If necessary, a soft eviction in
 // flight is finished or escalated first.
 func (c *Checker) checkBlocks(constraints *Constraints) Plan {
@@ -249,8 +169,9 @@ func (c *Checker) checkBlocks(constraints *Constraints) Plan {
 		return Plan{Action: Finish, Inflight: b.finish}
 	case b.escalate != nil:
 		return Plan{Action: Escalate, Inflight: b.escalate, Verdict: &o.Verdict}
-	case b.reason != "":
-		o.Blocked = b.reason
+	}
+	c.Trace.noteBlock(b.reason)
+	if o.Blocked = b.reason; b.reason != "" {
 		c.endTurn()
 		return Plan{}
 	}
@@ -277,6 +198,7 @@ func (c *Checker) collectGarbage(constraints *Constraints) Plan {
 // applyCollection continues with a pod once garbage collection is done and was not enough.
 func (c *Checker) applyCollection(ran []signals.Garbage, done bool) {
 	o := &c.outcome
+	c.Trace.noteCollection(ran, done)
 	o.Collected, o.Collecting = ran, !done
 	if len(ran) > 0 {
 		o.Recovered = c.observeAgain(o.Snapshot, &o.Verdict)
@@ -295,7 +217,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 		return Plan{}
 	}
 	target := o.Verdict.Target
-	o.Candidates = c.Pods.Measure(ctx)
+	o.Candidates = c.measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
 	c.noteGrowth(o)
 	if c.evaluateLastEviction(o) {
@@ -367,10 +289,11 @@ func (c *Checker) planEviction(candidate signals.Candidate) Plan {
 // the error ends the choice.
 func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 	o, aboveLimit := &c.outcome, c.stage == atViolations
+	c.Trace.noteAttempt(r)
 	if r.Err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
 		switch {
-		case !endsChoice(r.Err):
+		case !EndsChoice(r.Err):
 		case aboveLimit:
 			c.stage = atEnd
 		default:
@@ -395,5 +318,6 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 func (c *Checker) observeAgain(s *signals.Snapshot, v *eviction.Verdict) (recovered bool) {
 	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
+	c.Trace.noteSeen(&c.seen)
 	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillImminent(s, &c.seen)
 }

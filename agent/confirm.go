@@ -38,7 +38,7 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	}
 	begun := time.Now()
 	candidates := a.checker.Pods.Measure(context.Background())
-	a.checker.growth.noteCandidates(s, imminent, candidates)
+	a.checker.noteCandidates(s, imminent, candidates)
 	took := time.Since(begun) // paid once more in another check, and once more to choose a pod
 	if lasts-took < eviction.ReactionTime+confirmTime+2*took {
 		return false

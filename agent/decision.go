@@ -96,6 +96,7 @@ const (
 	NoneHelps         Verb = "none-helps"  // no pod is evicted, because the end of none would help
 	SignalsChanged    Verb = "signals"     // a signal became unknown, or known again
 	Stalled           Verb = "stall"       // pods wait for memory, without a possible action
+	OOMKilled         Verb = "oom-kill"    // the kernel's OOM killer ended a process; see OOMKill
 )
 
 // PodReason is an entry of a list of pods.

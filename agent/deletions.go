@@ -60,6 +60,7 @@ func (d *deletions) countsUntil(pod *signals.Pod, met time.Time) (until time.Tim
 func (c *Checker) awaitDeleted(o *Outcome, killed tries) (first *signals.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(c.observed(o, target.Signal))
+	c.Trace.noteDeletions(o, &c.deleted, killed)
 	c.deleted.note(o.Candidates, now)
 	var expected, counted, largest signals.Amount
 	end := now.Add(maxDeletionWait)

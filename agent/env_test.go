@@ -57,6 +57,7 @@ type env struct {
 	shortages []Shortage                // of each search
 	freeing   signals.Amount            // of pods without processes
 	saved     limiter.Saved
+	limits    limiter.Policy // of the limiter, if there is one
 }
 
 type envPod struct {
@@ -142,9 +143,12 @@ func (w *env) later(after time.Duration, change func()) {
 }
 
 func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
-	w.checks[kind]++
-	w.minAvailable = min(w.minAvailable, w.available())
 	seen := w.available()
+	// A garbage collection observes beside the loop.
+	w.mu.Lock()
+	w.checks[kind]++
+	w.minAvailable = min(w.minAvailable, seen)
+	w.mu.Unlock()
 	if w.off != nil && !w.measured.Equal(time.Now()) { // the time of a bubble stands still meanwhile
 		seen += w.off()
 	}
@@ -155,33 +159,32 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 	if w.unreadable != nil && w.unreadable() {
 		into[signals.MemoryAvailable] = signals.Unknown("unreadable")
 	}
-	if kind == signals.Periodic && w.pids > 0 {
+	if kind != signals.Periodic {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pids > 0 {
 		into[signals.PIDAvailable] = signals.Observed(w.pids, 1000, time.Now())
 	}
-	if kind == signals.Periodic && w.disk > 0 {
+	if w.disk > 0 {
 		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
 		if w.diskSilent {
 			into[signals.NodefsAvailable] = signals.Unknown("no answer")
 		}
 	}
-	if kind == signals.Periodic && w.inodes > 0 {
-		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
+	if w.inodes > 0 {
+		into[signals.NodefsInodesFree] = signals.Observed(w.remaining(w.inodes, func(p *envPod) signals.Amount { return p.inodes }), w.inodes, time.Now())
 	}
 }
 
-// room returns the amount available on nodefs.
+// room returns the amount available on nodefs. It needs the lock, as remaining does.
 func (w *env) room() signals.Amount {
 	return w.remaining(w.disk, func(p *envPod) signals.Amount { return p.disk + p.dead })
 }
 
-func (w *env) inodesFree() signals.Amount {
-	return w.remaining(w.inodes, func(p *envPod) signals.Amount { return p.inodes })
-}
-
 // remaining returns what the pods leave of a total.
 func (w *env) remaining(total signals.Amount, usage func(*envPod) signals.Amount) signals.Amount {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, p := range w.pods {
 		total -= usage(p)
 	}
@@ -202,7 +205,10 @@ func (w *env) Collect(ctx context.Context, what []signals.Garbage, enough func(*
 	w.mu.Unlock()
 	var now signals.Observations
 	w.Observe(&now, signals.Periodic)
-	w.enough = append(w.enough, enough(&now))
+	done := enough(&now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enough = append(w.enough, done)
 	return what
 }
 
@@ -259,6 +265,8 @@ func (w *env) Consumers(ctx context.Context, of Shortage) (found signals.Consump
 	case <-ctx.Done():
 		found.Unmeasured = []string{"the search was ended"}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
 	case w.consumers != nil:
 		found.Largest = w.consumers()
@@ -412,10 +420,12 @@ func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Se
 	synctest.Test(t, func(t *testing.T) {
 		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}
 		setup(w, &parts)
+		story := record(&parts, w.limits)
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
 		New(settings, parts).Run(ctx)
 		synctest.Wait()
+		story.repeat(t)
 	})
 	return w
 }

@@ -63,6 +63,7 @@ func (c *Checker) noteGrowth(o *Outcome) {
 	}
 	o.Growth.Imminent = c.exhaustionImminent(o, left, decrease)
 	if next := c.growth.next(sig, now, left); next != nil {
+		c.Trace.noteChange()
 		for i := range o.Ranking {
 			next.add(o.Ranking[i].Pod.UID, o.Ranking[i].Relief)
 		}
@@ -70,16 +71,21 @@ func (c *Checker) noteGrowth(o *Outcome) {
 }
 
 // noteCandidates stores measurements of memory without a ranking, as the base of later ones.
-func (g *growth) noteCandidates(s *signals.Snapshot, of signals.Set, candidates []signals.Candidate) {
+func (c *Checker) noteCandidates(s *signals.Snapshot, of signals.Set, candidates []signals.Candidate) {
+	stored := false
 	for sig := range signals.All {
-		if g == nil || !of.Has(sig) || !sig.OfMemory() {
+		if c.growth == nil || !of.Has(sig) || !sig.OfMemory() {
 			continue
 		}
-		if next := g.next(sig, s.At, s.Node[sig].Headroom()); next != nil {
-			for _, c := range candidates {
-				next.add(c.Pod.UID, ranking.ReliefOf(c, sig, 0))
+		if next := c.growth.next(sig, s.At, s.Node[sig].Headroom()); next != nil {
+			stored = true
+			for _, k := range candidates {
+				next.add(k.Pod.UID, ranking.ReliefOf(k, sig, 0))
 			}
 		}
+	}
+	if stored {
+		c.Trace.noteBase(candidates)
 	}
 }
 
@@ -185,6 +191,9 @@ func (g *growth) forget(v *eviction.Verdict) {
 		g.used = g.used || !m.newer.at.IsZero()
 	}
 }
+
+// isUsed reports whether any measurement is stored.
+func (g *growth) isUsed() bool { return g != nil && g.used }
 
 // grows reports whether a pod that may be evicted helps for its growth.
 func (o *Outcome) grows(r *ranking.Ranked) bool {

@@ -257,7 +257,7 @@ func TestGrowth_ForgetsAfterPressure(t *testing.T) {
 	var none *growth // a scenario
 	r := newRanked(t, signals.PIDAvailable)
 	none.forget(&r.o.Verdict)
-	none.noteCandidates(&r.s, 1, nil)
+	(&Checker{}).noteCandidates(&r.s, 1, nil)
 }
 
 // The measurement that confirms imminent exhaustion is the base of growth: the first choice knows
@@ -303,7 +303,7 @@ func TestGrowth_ComparesWithCandidates(t *testing.T) {
 	for i := range r.pods {
 		r.pods[i].Usage.Memory = signals.Of[signals.Bytes](mib)
 	}
-	r.c.growth.noteCandidates(&r.s, memory, r.pods)
+	r.c.noteCandidates(&r.s, memory, r.pods)
 	if g := r.measured(10*time.Millisecond, 90, 11, 1); g.By != 10*mib || !slices.Equal(r.growing(), []string{"a"}) {
 		t.Errorf("%+v, %v help", g, r.growing())
 	}

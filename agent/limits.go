@@ -79,6 +79,7 @@ func (c *Checker) hasLastingEffect(o *Outcome, r *ranking.Ranked) bool {
 	}
 	sig := o.Verdict.Target.Signal
 	seen := limiterView(c.observed(o, sig), o.Ranking)
+	c.Trace.noteChange()
 	return c.Limiter.HasLastingEffect(sig, r.Relief.Amount, o.Snapshot.At, &seen)
 }
 
@@ -122,6 +123,7 @@ func (c *Checker) evaluateLastEviction(o *Outcome) (paused bool) {
 		ranked = ranking.Rank(o.Candidates, last.Signal, last.Signal.In(c.Machine.Policy().Layout).Measure)
 	}
 	seen := limiterView(now, ranked)
+	c.Trace.noteChange()
 	o.Limit = c.Limiter.Evaluate(condition, o.Snapshot.At, &seen)
 	o.LimitBegun = o.Limit.By != limiter.None
 	return o.LimitBegun
@@ -185,6 +187,7 @@ func (a *Agent) uncountWithdrawn(e *inflight.Eviction) {
 	pod := e.Decided.Pod
 	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.DecidedAt)
 	a.checker.Limiter.Cancel(pod.UID)
+	a.checker.Trace.noteWithdrawn(pod, e.DecidedAt)
 }
 
 // evictionsPaused reports whether early checks are useless: memory is short, and evictions for it

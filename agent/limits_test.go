@@ -17,7 +17,7 @@ import (
 func limitedRun(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, setup func(*env)) *env {
 	t.Helper()
 	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *env, parts *Parts) {
-		parts.Limiter, parts.LimiterSaved, parts.Consumers = limiter.New(p), w.saveLimiter, w
+		parts.Limiter, parts.LimiterSaved, parts.Consumers, w.limits = limiter.New(p), w.saveLimiter, w, p
 		setup(w)
 	})
 }
@@ -114,7 +114,7 @@ func TestQuota_ReportedOnce(t *testing.T) {
 func TestDryRun_DoesNotCountEvictions(t *testing.T) {
 	p := limiter.Policy{PerHour: 1, MaxIneffective: 1, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute}
 	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *env, parts *Parts) {
-		parts.Limiter, parts.LimiterSaved, parts.Arming = limiter.New(p), w.saveLimiter, never{}
+		parts.Limiter, parts.LimiterSaved, parts.Arming, w.limits = limiter.New(p), w.saveLimiter, never{}, p
 		w.add("a", 950*mib).Owner = "o"
 	})
 	if n := w.count(WouldEvict); n < 3 || w.count(Limited)+w.count(Ineffective) != 0 || len(w.saved.Evictions) != 0 {

@@ -81,7 +81,7 @@ func (o *Outcome) evictedFiles() bool {
 // active garbage collection does not delay another threshold.
 func (o *Outcome) idle() bool {
 	n := len(o.Failed)
-	failed := n > 0 && o.Verdict.Target.Hard() && endsChoice(o.Failed[n-1].Err)
+	failed := n > 0 && o.Verdict.Target.Hard() && EndsChoice(o.Failed[n-1].Err)
 	return o.Evicted == nil && !o.Recovered && !failed
 }
 

@@ -71,7 +71,8 @@ type Collector interface {
 // reason, or the attempt has had an effect that must not be repeated for further pods.
 var ErrStopChoosing = errors.New("no further pod is evicted in this check")
 
-func endsChoice(err error) bool { return errors.Is(err, ErrStopChoosing) }
+// EndsChoice reports whether an error ends the choice of a check.
+func EndsChoice(err error) bool { return errors.Is(err, ErrStopChoosing) }
 
 // Victims returns the Victim for an eviction.
 type Victims interface {

@@ -178,7 +178,8 @@ func TestSoftEviction_CountsOnceWithEvictionForLimit(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
 			w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *env, parts *Parts) {
-				parts.Limiter = limiter.New(limiter.Policy{PerHour: 9, MaxIneffective: 2, IneffectiveBackoff: time.Hour, OwnerBackoff: time.Hour})
+				w.limits = limiter.Policy{PerHour: 9, MaxIneffective: 2, IneffectiveBackoff: time.Hour, OwnerBackoff: time.Hour}
+				parts.Limiter = limiter.New(w.limits)
 				parts.LimiterSaved = w.saveLimiter
 				w.disk = 100 * gib
 				p := w.add("both", 800*mib)

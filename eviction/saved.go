@@ -72,6 +72,10 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 	return s
 }
 
+// RestoreSamples continues after the check of a snapshot, which had the saved state as its result: an
+// observation that it used is no new one.
+func (m *Machine) RestoreSamples(s *signals.Snapshot) { m.keepSamples(s, m.periodic(s.Kind)) }
+
 // Restore continues from a saved state. The state of thresholds no longer configured is dropped.
 // A missing time, or one in the future because the clock was set back, counts as now. All times
 // get the monotonic reading of now, so that a later clock change affects no timer.

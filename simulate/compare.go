@@ -157,7 +157,7 @@ func (s *side) next(step *Step) (Chosen, error) {
 	if exhausted(step, o, s.run.machine) {
 		s.exhausted++
 	}
-	l := lineOf(step, o)
+	l := lineOf(step.At, o)
 	return Chosen{l.Conditions, l.Signal, l.Evicted, l.Failed, reasonOf(o, s.run.machine)}, nil
 }
 

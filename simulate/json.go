@@ -46,13 +46,13 @@ func (s *NodeScenario) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return s.Run(func(step *Step, o *agent.Outcome, _ *eviction.Machine) error {
-		return encoder.Encode(lineOf(step, o))
+		return encoder.Encode(lineOf(step.At, o))
 	})
 }
 
-func lineOf(step *Step, o *agent.Outcome) Line {
+func lineOf(at time.Duration, o *agent.Outcome) Line {
 	line := Line{
-		At:         seconds(step.At),
+		At:         seconds(at),
 		Conditions: o.Verdict.Conditions.Names(),
 		Met:        o.Verdict.GracePassed.Names(),
 		Unknown:    o.Verdict.Unknown.Names(),

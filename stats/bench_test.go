@@ -47,6 +47,19 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 	defer p.Close()
 	into := p.Measure(pods, nil)
 	b.Run("floor", func(b *testing.B) { preadFloor(b, p, pods) })
+	b.Run("breakdown", func(b *testing.B) { // for a recording, beside the loop
+		d := OpenBreakdowns(h, cgroup.NewPodPlaces(h, box.Path()))
+		defer d.Close()
+		n := 0
+		b.ReportAllocs()
+		for b.Loop() {
+			n = 0
+			d.Read(pods, func(*signals.Pod, *cgroup.Breakdown) { n++ })
+		}
+		if n != len(pods) {
+			b.Errorf("%d pods were read", n)
+		}
+	})
 	b.Run("memory", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -63,6 +76,14 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			p.Prepare(pods)
+		}
+	})
+	b.Run("held", func(b *testing.B) { // after a kill by the kernel, beside the loop
+		r := NewHeldReader(h, cgroup.NewPodPlaces(h, box.Path()), box.Path(), "/proc")
+		for b.Loop() {
+			if got := r.Read(); !got.Complete {
+				b.Fatal("incomplete")
+			}
 		}
 	})
 	b.Run("first", func(b *testing.B) {

@@ -180,16 +180,8 @@ func largest(found []signals.Consumer) []signals.Consumer {
 
 // workingSetOf returns the working set of a cgroup; false if it is unreadable.
 func workingSetOf(h cgroup.Hierarchy, at string, buf *cgroup.Buffer) (signals.Amount, bool) {
-	m, err := cgroup.OpenMemoryWith(h, at, buf)
-	if err != nil {
-		return 0, false
-	}
-	defer m.Close()
-	u, err := m.Read()
-	if err != nil || u.Usage > absurd {
-		return 0, false
-	}
-	return signals.Amount(u.WorkingSet()), true
+	set, err := workingSet(memoryUsage(h, at, buf))
+	return signals.Amount(set.Value), err == nil
 }
 
 // tasksOf returns the number of tasks in a cgroup and below it; false if they are not counted.

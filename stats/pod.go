@@ -15,6 +15,7 @@ type pod struct {
 	containers    []containerGroup
 	usage         signals.Usage
 	unreclaimable signals.Bytes // the usage without page cache; 0 if unknown
+	held          signals.PodHoldings
 
 	staysOpen bool // its files stay open between measurements
 	round     uint64
@@ -107,6 +108,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 	found.Inode = own.dir.Inode()
 	m := &pod{cgroup: found, own: own}
 	m.cgroup.Containers = nil
+	m.held.UID, m.held.Path = found.UID, found.Path
 	for _, c := range found.Containers {
 		opened, err := openContainer(h, c.Path, buf)
 		if cgroup.IsGone(err) {
@@ -119,6 +121,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 		m.containers = append(m.containers, opened)
 		m.cgroup.Containers = append(m.cgroup.Containers, c)
 		m.usage.Containers = append(m.usage.Containers, signals.ContainerUsage{Name: c.Name})
+		m.held.Containers = append(m.held.Containers, signals.ContainerHoldings{Name: c.Name})
 	}
 	return m, nil
 }
@@ -163,13 +166,14 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
 	m.unreclaimable, m.usage.MemoryRelief, m.usage.MemoryFiles = 0, signals.Measured[signals.Bytes]{}, signals.Measured[signals.Bytes]{}
-	if m.usage.Memory.Known {
+	if m.held.Held = heldOf(own, err); m.usage.Memory.Known {
 		m.unreclaimable = signals.Bytes(own.Unreclaimable())
 		m.usage.MemoryRelief = signals.Of(signals.Bytes(own.WithoutCaches()))
 		m.usage.MemoryFiles = signals.Of(signals.Bytes(own.FilesInMemory()))
 	}
 	for i := range m.containers { // upToDate has just read the children
 		u, err := m.containers[i].memory.Read()
+		m.held.Containers[i].Held = heldOf(u, err)
 		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {
 			errs[1] = err
 		}

@@ -237,6 +237,26 @@ func (p *Pods) Unreclaimable(uid string) signals.Bytes {
 	return 0
 }
 
+// Holdings returns the memory that the pods held at the last measurement, in place of the content of
+// into, which it overwrites. Pods without a cgroup are omitted. It allocates only if into is too small.
+func (p *Pods) Holdings(pods []signals.Pod, into []signals.PodHoldings) []signals.PodHoldings {
+	into = into[:0]
+	for i := range pods {
+		m := p.known[pods[i].UID]
+		if m == nil || m.round != p.round {
+			continue
+		}
+		if len(into) == cap(into) {
+			into = append(into, signals.PodHoldings{Containers: []signals.ContainerHoldings{}})
+		} else {
+			into = into[:len(into)+1]
+		}
+		held := &into[len(into)-1]
+		*held = signals.PodHoldings{UID: m.held.UID, Path: m.held.Path, Held: m.held.Held, Containers: append(held.Containers[:0], m.held.Containers...)}
+	}
+	return into
+}
+
 // ContainerMemory returns the working set of the named child of the pod's cgroup, as of the
 // last measurement.
 func (p *Pods) ContainerMemory(uid, name string) signals.Measured[signals.Bytes] {

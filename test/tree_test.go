@@ -192,7 +192,7 @@ func (t *tree) tracked(test *testing.T) []string {
 // isCore reports whether a package belongs to the functional core.
 func isCore(dir string) bool {
 	switch dir {
-	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
+	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/oomkill", "internal/timerqueue":
 		return true
 	case "lifecycle/app", "lifecycle/convert", "lifecycle/config":
 		return false
@@ -204,7 +204,7 @@ func isCore(dir string) bool {
 // and changes nothing but the state of decisions.
 func isCheck(name string) bool {
 	switch name {
-	case "agent/check.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go", "agent/growth.go":
+	case "agent/check.go", "agent/turns.go", "agent/choice.go", "agent/plan.go", "agent/outcome.go", "agent/limits.go", "agent/growth.go", "agent/trace.go", "agent/repeat.go":
 		return true
 	}
 	return false

@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -28,7 +29,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/oomkill"
 	"plimsoll.dev/plimsoll/internal/process"
+	"plimsoll.dev/plimsoll/internal/recording/ring"
 )
 
 // Options are the parameters of an agent that are not in its configuration.
@@ -76,11 +79,16 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 // newLoop returns the loop with an implementation of each of its ports.
 func (a *app) newLoop(policy *eviction.Policy) *agent.Agent {
 	notifier, stalls := a.wakers()
-	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), LogChecks: a.config.Verbosity >= 2}, agent.Parts{
-		Machine: restoredMachine(policy, a.state, a.log), Observer: a.node, Pods: a.node, Victims: a.node, Collector: a.garbage,
+	machine, limits := restoredMachine(policy, a.state, a.log), a.openLimiter(time.Now())
+	parts := agent.Parts{
+		Machine: machine, Observer: a.node, Pods: a.node, Victims: a.node, Collector: a.garbage,
 		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Policy: a.policies.current, Draining: a.shutdownReason,
-		Arming: a.arming, Limiter: a.openLimiter(time.Now()), LimiterSaved: a.saveLimiter, Consumers: a.node,
-	})
+		Arming: a.arming, Limiter: limits, LimiterSaved: a.saveLimiter, Consumers: a.node,
+	}
+	if r := a.openRecorder(machine, limits); r != nil {
+		parts.Recorder, a.reporter.recorder = r, r
+	}
+	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), LogChecks: a.config.Verbosity >= 2}, parts)
 }
 
 // spareProcessors gives Go's scheduler two processors more than it would use, for the
@@ -116,6 +124,7 @@ type app struct {
 	reporter      *reporter
 	notifier      *cgroupnotify.Notifier // nil: the timer alone wakes the loop
 	thread        *agent.Thread
+	ring          atomic.Pointer[ring.Ring] // nil: nothing is recorded
 	armingWatcher
 }
 
@@ -134,8 +143,12 @@ func (a *app) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, LinesDropped: a.lines.Lost})
+	settings := metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
+		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost}
+	if a.config.RecordingDir != "" {
+		settings.Recording = a.recordingStats
+	}
+	a.metrics = metrics.New(settings)
 	a.node.metrics = a.metrics
 	a.notifier = a.openNotifier()
 	a.state = openState(a.config, a.log)
@@ -160,6 +173,7 @@ func (a *app) open(ctx context.Context) (err error) {
 	if err := a.openReporter(ctx); err != nil {
 		return err
 	}
+	a.openOOMKills(ctx)
 	a.openGC(ctx)
 	a.watchArming(ctx)
 	a.node.Refresh(ctx)

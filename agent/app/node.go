@@ -35,6 +35,7 @@ type node struct {
 	onDisks     *stats.DiskConsumers
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: stalls wake nothing
+	history     *heldHistory  // nil: measurements are not stored
 	killer      *kill.Killer
 	evictor     *evict.Evictor
 	arming      *armingState
@@ -131,13 +132,17 @@ func (n *node) pods() []signals.Pod {
 // and pods without processes, unless they hold memory or disk space: these have ended or
 // have not begun.
 func (n *node) Measure(context.Context) []signals.Candidate {
-	pods := n.pods()
+	pods, begun := n.pods(), time.Now()
 	if n.provider != stats.Provider(n.cgroups) {
 		// The victim's cgroup has to be known, and the next check compares late counters
 		// with these. Before the provider, which may return the cgroups' values.
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
+		n.history.note(n.cgroups, pods, begun)
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
+	if n.provider == stats.Provider(n.cgroups) {
+		n.history.note(n.cgroups, pods, begun)
+	}
 	for i := range n.read { // other providers count neither tasks nor the memory that is freed
 		if own, usage := n.read[i].Usage, n.candidates[i].Usage; own != nil && usage != nil {
 			usage.Tasks, usage.MemoryRelief, usage.MemoryFiles = own.Tasks, own.MemoryRelief, own.MemoryFiles

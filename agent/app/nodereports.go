@@ -24,6 +24,7 @@ func (a *app) openNodeReports(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", c.Where("pressureConditions"), err)
 	}
 	a.reporter.events = nodestatus.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
+	a.reporter.oomKills.events = a.reporter.events
 	a.closers = append(a.closers, a.reporter.events.Close)
 	a.reporter.conditions = nodestatus.NewConditions(nodestatus.ConditionParts{
 		Client: client, NodeName: name, Node: a.apiNode.Object,

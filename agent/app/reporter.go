@@ -33,6 +33,9 @@ type reporter struct {
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
+	oomKills   *oomReports
+
+	recorder *flightRecorder // nil: nothing is recorded
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -181,6 +184,9 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
+	if r.recorder != nil {
+		r.recorder.Decision(d)
+	}
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}
@@ -238,8 +244,9 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
 	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
-		beside: func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
-		pulse:  healthz.NewPulse(a.config.MonitoringPeriod)}
+		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
+		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
+		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

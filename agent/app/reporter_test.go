@@ -43,6 +43,13 @@ func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { ret
 
 func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
 
+// scraped returns the metrics as they are served.
+func scraped(m *metrics.Metrics) string {
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return page.Body.String()
+}
+
 // A decision that differs from the kubelet's is counted once, when it is reported.
 func TestReporter_CountsSparedPods(t *testing.T) {
 	lines := decisionlog.NewLines(io.Discard)
@@ -57,10 +64,9 @@ func TestReporter_CountsSparedPods(t *testing.T) {
 	} {
 		r.Report(d)
 	}
-	page := httptest.NewRecorder()
-	r.metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	page := scraped(r.metrics)
 	for _, want := range []string{`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`, `plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`} {
-		if !strings.Contains(page.Body.String(), want+"\n") {
+		if !strings.Contains(page, want+"\n") {
 			t.Errorf("%s is not served", want)
 		}
 	}
@@ -104,9 +110,7 @@ func TestReporter_EventNamesConsumers(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		page := httptest.NewRecorder()
-		r.metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if want := `plimsoll_evictions_limited_total{reason="ineffective"} 1`; !strings.Contains(page.Body.String(), want+"\n") {
+		if want := `plimsoll_evictions_limited_total{reason="ineffective"} 1`; !strings.Contains(scraped(r.metrics), want+"\n") {
 			t.Errorf("%s is not served: a limit counts once", want)
 		}
 	})
@@ -134,9 +138,7 @@ func TestReporter_MeasuresNoPodHelps(t *testing.T) {
 	m := metrics.New(metrics.Settings{LinesDropped: func() int64 { return 0 }})
 	r := &reporter{metrics: m}
 	value := func(s signals.Signal) string {
-		page := httptest.NewRecorder()
-		m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		_, rest, _ := strings.Cut(page.Body.String(), `plimsoll_no_pod_helps{signal="`+s.String()+`"} `)
+		_, rest, _ := strings.Cut(scraped(m), `plimsoll_no_pod_helps{signal="`+s.String()+`"} `)
 		text, _, _ := strings.Cut(rest, "\n")
 		return text
 	}

@@ -42,6 +42,8 @@ type Agent struct {
 	EarlyEvictionHorizon time.Duration
 	MaxFillRate          signals.Bytes // per second; 0: see FillRate
 	StateFile            string
+	RecordingDir         string        // empty: nothing is recorded
+	RecordingSize        signals.Bytes // of the whole directory
 	ProcRoot             string
 	CgroupRoot           string
 	LoggingFormat        string
@@ -105,6 +107,10 @@ func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	return c
 }
 
+// Effective returns the configuration as a file with every option, in JSON. Returns an
+// error if a value can not be encoded.
+func (c *Agent) Effective() ([]byte, error) { return table.Effective(c) }
+
 // Fields returns the names of all fields, in the order of the reference.
 func Fields() []string { return table.Fields() }
 
@@ -121,6 +127,7 @@ func NewAgent() *Agent {
 		EarlyEvictionHorizon:             eviction.DefaultEarlyEvictionHorizon,
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
+		RecordingSize:                    64 << 20,
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,7 +102,7 @@ func TestAddFlags_DefaultsMatchProgram(t *testing.T) {
 	}
 	if written.NodeCgroup != preset.NodeCgroup || written.EvictionPressureTransitionPeriod != preset.EvictionPressureTransitionPeriod ||
 		written.MonitoringPeriod != preset.MonitoringPeriod || written.EvictionChoice != preset.EvictionChoice || written.EarlyEvictionHorizon != preset.EarlyEvictionHorizon || written.EarlyEviction != preset.EarlyEviction ||
-		written.StateFile != preset.StateFile || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
+		written.StateFile != preset.StateFile || written.RecordingDir != preset.RecordingDir || written.RecordingSize != preset.RecordingSize || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
 		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun ||
@@ -189,6 +190,52 @@ func TestParseFile_RejectsInvalidFiles(t *testing.T) {
 	} {
 		if _, err := config.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A program with other defaults reads the same configuration.
+func TestEffective_IsComplete(t *testing.T) {
+	for about, tc := range map[string]struct {
+		file string
+		args []string
+	}{
+		"defaults": {},
+		"file": {file: "evictionHard: {memory.available: 200Mi, pid.available: 5%}\nmonitoringPeriod: 5s\nevictionMaxPodGracePeriod: 30\nmaxFillRate: 8Gi\ndryRun: false\nprotectedNamespaces: [kube-system, a]\n" +
+			"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\nkubeReserved: {memory: 500Mi}\nrecordingDir: /var/a\n"},
+		"flags": {args: []string{"--eviction-hard=", "--early-eviction=never", "--owner-backoff=0s", "--enforce-node-allocatable=none", "--recording-size=100Mi", "--local-storage-limits=off"}},
+		"both":  {file: "monitoringPeriod: 5s\nstateFile: \"\"\n", args: []string{"--monitoring-period=7s"}},
+	} {
+		c, err := load(t, tc.file, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := c.Effective()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := config.ParseFile(text)
+		if err != nil {
+			t.Fatalf("%s: %v in %s", about, err, text)
+		}
+		for _, field := range config.Fields() {
+			if !strings.Contains(string(text), `"`+field+`":`) && again.Given(field) {
+				t.Errorf("%s: %s is missing in %s", about, field, text)
+			}
+		}
+		before, after := *c, *again
+		for _, v := range []*config.Agent{&before, &after} {
+			v.Origins = nil
+			for _, m := range []*options.Map{&v.EvictionHard, &v.EvictionSoft, &v.EvictionSoftGracePeriod, &v.EvictionMinimumReclaim, &v.KubeReserved, &v.SystemReserved} {
+				*m = options.Map{}
+			}
+		}
+		// Lists may be empty in two ways.
+		if fmt.Sprintf("%+v", before) != fmt.Sprintf("%+v", after) {
+			t.Errorf("%s:\n%+v, read again\n%+v", about, before, after)
+		}
+		if got, want := thresholds(t, again), thresholds(t, c); !slices.Equal(got, want) || again.ReservedMemory() != c.ReservedMemory() {
+			t.Errorf("%s: thresholds %v, read again %v", about, want, got)
 		}
 	}
 }

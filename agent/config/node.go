@@ -56,6 +56,10 @@ var nodeOptions = []options.Option[Agent]{
 		Help: "Maximum credible rate at which memory fills, in bytes per second, such as 8Gi. 0: 2Gi per processor, at least 4Gi."},
 	{Field: "stateFile", Flag: "state-file", Default: "/var/lib/plimsoll/state.json", Set: options.String(func(c *Agent) *string { return &c.StateFile }),
 		Help: "File in which timers, conditions and minimum-reclaim state survive a restart. Empty: kept in memory only."},
+	{Field: "recordingDir", Flag: "recording-dir", Set: options.String(func(c *Agent) *string { return &c.RecordingDir }),
+		Help: "Directory on a disk of the node for the recording of checks, usage and decisions. No other agent may record there. Empty: nothing is recorded."},
+	{Field: "recordingSize", Flag: "recording-size", Default: "64Mi", Set: recordingSize,
+		Help: "Maximum size of the recording in bytes, from 16Mi to 1Gi. The oldest part is removed when it is reached."},
 	{Field: "procRoot", Flag: "proc-root", Default: "/proc", Set: options.String(func(c *Agent) *string { return &c.ProcRoot }),
 		Help: "Mount point of the host's /proc, such as /host/proc in a container."},
 	{Field: "cgroupRoot", Flag: "cgroup-root", Default: "/sys/fs/cgroup", Set: options.String(func(c *Agent) *string { return &c.CgroupRoot }),
@@ -76,6 +80,22 @@ func parsed[T any](of func(*Agent) *T, parse func(text string) (T, error)) optio
 		*of(c) = value
 		return ""
 	}
+}
+
+// MinRecordingSize is the minimum of [Agent.RecordingSize].
+const MinRecordingSize = signals.Bytes(16 << 20)
+
+// maxRecordingSize is two months of a node with 110 pods. The commands read a recording at once.
+const maxRecordingSize = signals.Bytes(1 << 30)
+
+func recordingSize(c *Agent, text string) (problem string) {
+	q, err := strictyaml.ParseQuantity(text)
+	size := signals.Bytes(strictyaml.Whole(q))
+	if err != nil || size < MinRecordingSize || size > maxRecordingSize {
+		return "must be a quantity of bytes between 16Mi and 1Gi, such as 64Mi"
+	}
+	c.RecordingSize = size
+	return ""
 }
 
 func fillRate(c *Agent, text string) (problem string) {

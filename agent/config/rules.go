@@ -36,8 +36,10 @@ func (c *Agent) validate(faults *strictyaml.Faults) {
 		c.validatePath(p[0], p[1], faults)
 	}
 	c.validateLimits(faults)
-	if c.DisarmFile != "" {
-		c.validatePath("disarmFile", c.DisarmFile, faults)
+	for _, p := range [][2]string{{"disarmFile", c.DisarmFile}, {"recordingDir", c.RecordingDir}} {
+		if p[1] != "" {
+			c.validatePath(p[0], p[1], faults)
+		}
 	}
 	c.validateCluster(faults)
 }

@@ -86,7 +86,7 @@ func TestImport_KubeletConfig(t *testing.T) {
 	if status != 0 || !two || strings.Contains(errs, "percentage") {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	if c, err := config.ParseFile([]byte(agent)); err != nil || c.EvictionHard.Settings[1].Text != "10%" {
+	if c, err := config.ParseFile([]byte(agent)); err != nil || c.EvictionHard.Settings[0].Text != "256Mi" || c.EvictionHard.Settings[2].Text != "10%" {
 		t.Errorf("%v: %s", err, agent)
 	}
 	k, err := kubeletconfig.Read([]byte(kubelet))

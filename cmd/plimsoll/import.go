@@ -39,7 +39,8 @@ func importCommand() *cobra.Command {
 that evicts as the kubelet did, and a drop-in file for the kubelet, by which it
 reports what the agent sees and evicts only below half of the agent's thresholds.
 systemReserved grows by what the kubelet's thresholds lose, so that allocatable
-stays as it was. What should be known beside it goes to standard error.
+stays as it was, and with it the usage of all pods above which a kubelet evicts.
+What should be known beside it goes to standard error.
 
 Percentages of memory.available and nodefs.available are worth different amounts
 on different machines. With --capacity they are those of one kind of machine;

@@ -28,8 +28,8 @@ func ParseMemoryEvents(text []byte) (MemoryEvents, error) {
 
 // ParseOOMKills parses the number of OOM kills in memory.oom_control of version 1. It counts
 // the processes of the cgroup, without those below it, killed for the cgroup, an ancestor or
-// the machine. Returns an error if the line is malformed or missing; kernels have written it
-// since 4.13.
+// the machine. The same line of /proc/vmstat counts those of the whole machine. Returns an error
+// if the line is malformed or missing; kernels have written it since 4.13.
 func ParseOOMKills(text []byte) (uint64, error) {
 	var kills uint64
 	wanted := [...]keyed{{"oom_kill", &kills, false}}

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // keyed is a line "key number" of a flat keyed file, in the kernel's terms.
@@ -39,7 +40,8 @@ func parseKeyed(text []byte, file string, wanted []keyed) (found int, err error)
 func missing(file string, wanted []keyed) error {
 	for i := range wanted {
 		if !wanted[i].seen {
-			return fmt.Errorf("%s has no line %q", file, wanted[i].key)
+			// The copy keeps the wanted lines, and what they point to, off the heap.
+			return fmt.Errorf("%s has no line %q", file, strings.Clone(wanted[i].key))
 		}
 	}
 	return nil

@@ -39,7 +39,13 @@ func (u MemoryUsage) FilesInMemory() uint64 {
 // anyway, and page cache stays charged to the ancestors of a removed cgroup. Version 1 does not
 // report reclaimable slab, so there it is included.
 func (u MemoryUsage) WithoutCaches() uint64 {
-	return u.Usage - min(u.Usage, u.ActiveFile+u.InactiveFile+u.SlabReclaimable)
+	return u.Held() - min(u.Held(), u.SlabReclaimable)
+}
+
+// Held returns the usage without page cache of files on disk, never below 0. It includes all kernel
+// memory, as the amounts do that the kernel logs with an OOM kill.
+func (u MemoryUsage) Held() uint64 {
+	return u.Usage - min(u.Usage, u.ActiveFile+u.InactiveFile)
 }
 
 // memoryFiles are the names of the memory controller's files.

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -23,18 +24,21 @@ type Pressure struct {
 //	full avg10=0.00 avg60=0.03 avg300=0.01 total=722809
 //
 // Returns an error if the "some" line or one of its fields is missing or malformed.
-func ParsePressure(text []byte) (Pressure, error) {
+func ParsePressure(text []byte) (Pressure, error) { return parsePressure(text, someLine) }
+
+// parsePressure parses the line of a pressure file with the given beginning.
+func parsePressure(text, beginning []byte) (Pressure, error) {
 	for len(text) > 0 {
 		var line []byte
 		line, text, _ = bytes.Cut(text, newline)
-		if rest, ok := bytes.CutPrefix(line, some); ok {
-			return parseSome(rest)
+		if rest, ok := bytes.CutPrefix(line, beginning); ok {
+			return parsePressureLine(rest)
 		}
 	}
-	return Pressure{}, fmt.Errorf("the pressure file has no line %q", "some")
+	return Pressure{}, fmt.Errorf("the pressure file has no line %q", bytes.TrimSpace(beginning))
 }
 
-func parseSome(fields []byte) (p Pressure, err error) {
+func parsePressureLine(fields []byte) (p Pressure, err error) {
 	var seen [2]bool
 	for len(fields) > 0 {
 		var field []byte
@@ -56,7 +60,7 @@ func parseSome(fields []byte) (p Pressure, err error) {
 		}
 	}
 	if !seen[0] || !seen[1] {
-		return Pressure{}, fmt.Errorf("line %q of the pressure file lacks avg10 or total", "some")
+		return Pressure{}, errors.New("a line of the pressure file lacks avg10 or total")
 	}
 	return p, nil
 }
@@ -70,7 +74,8 @@ func hundredths(text []byte) (uint64, bool) {
 }
 
 var (
-	some   = []byte("some ")
-	equals = []byte("=")
-	point  = []byte(".")
+	someLine = []byte("some ")
+	fullLine = []byte("full ")
+	equals   = []byte("=")
+	point    = []byte(".")
 )

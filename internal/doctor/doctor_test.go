@@ -60,10 +60,10 @@ func healthy(t *testing.T) doctor.Facts {
 		Processes: doctor.Known([]doctor.Process{{PID: 1, Name: "systemd"}, {PID: 7, Name: "plimsoll", Args: []string{"/plimsoll", "agent"}},
 			{PID: 8, Name: "plimsoll", Args: []string{"/plimsoll", "doctor"}}, {PID: 9, Name: "plimsoll", Args: []string{"/plimsoll", "agent", "--node-cgroup=/other"}}}),
 		StateFault: doctor.Known(""),
-		Disarmed:   doctor.Known(false),
-		Capacity:   doctor.Known(doctor.Capacity{signals.MemoryAvailable: 16 * gib, signals.NodefsAvailable: 100 * gib}),
-		Kubelet:    kubelet(t, sharedKubelet),
-		Runtime:    doctor.Known(doctor.Runtime{}),
+		Disarmed:   doctor.Known(false), KernelLogFault: doctor.Known(""),
+		Capacity: doctor.Known(doctor.Capacity{signals.MemoryAvailable: 16 * gib, signals.NodefsAvailable: 100 * gib}),
+		Kubelet:  kubelet(t, sharedKubelet),
+		Runtime:  doctor.Known(doctor.Runtime{}),
 		Server: &doctor.Server{Ahead: doctor.Known(-300 * time.Millisecond), Denied: doctor.Known([]doctor.Right(nil)),
 			KubeletVersion: doctor.Known("v1.37.2"), Images: doctor.Known([]string{"registry.k8s.io/pause:3.10"})},
 	}
@@ -134,6 +134,7 @@ var variants = []variant{
 	{"two-agents", "7, 77", func(_ *testing.T, f *doctor.Facts) {
 		f.Processes.Value = append(f.Processes.Value, doctor.Process{PID: 77, Name: "plimsoll", Args: []string{"plimsoll", "agent", "--config=/a.yaml"}})
 	}},
+	{"kernel-log-unreadable", "agent.kernelLog", func(_ *testing.T, f *doctor.Facts) { f.KernelLogFault = doctor.Known("open /dev/kmsg: no such file") }},
 	{"state-not-writable", "read-only", func(_ *testing.T, f *doctor.Facts) { f.StateFault = doctor.Known("read-only file system") }},
 	{"disarmed-by-file", "/run/plimsoll/disarm", func(_ *testing.T, f *doctor.Facts) { f.Disarmed = doctor.Known(true) }},
 	{"threshold-small", "raise the threshold to 901Mi", func(_ *testing.T, f *doctor.Facts) { f.Ours.MaxFillRate *= 4 }},

@@ -20,7 +20,9 @@ type Facts struct {
 	Processes     Fact[[]Process]
 	StateFault    Fact[string] // why the state cannot be written; empty: it can
 	Disarmed      Fact[bool]   // the disarm file exists
-	Capacity      Fact[Capacity]
+	// KernelLogFault is why the kernel's log cannot be read; empty: it can.
+	KernelLogFault Fact[string]
+	Capacity       Fact[Capacity]
 
 	Kubelet Fact[Kubelet]
 	Runtime Fact[Runtime]

@@ -89,6 +89,9 @@ var agentRules = []rule[Facts]{
 	{Code{"threshold-small", Warning, "Memory that fills at --max-fill-rate would be exhausted before a kill could free any.",
 		"raise the threshold, or set --max-fill-rate to what can fill memory here"},
 		smallThresholds},
+	{Code{"kernel-log-unreadable", Info, "The kernel's log cannot be read: OOM kills of the kernel are counted, and not explained.",
+		"set agent.kernelLog=true in the chart; for the systemd service see docs/how-to/troubleshoot.md; without it the agent evicts as before"},
+		func(f *Facts) []trouble { return one(f.KernelLogFault.Value) }},
 }
 
 // oldKernel reports a release if it is too old or unreadable.

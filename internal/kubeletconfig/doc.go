@@ -12,5 +12,8 @@
 //     another version is no fault. A value with which no kubelet starts is a fault, and all faults
 //     are reported together.
 //   - An import leaves the allocatable resources of the node unchanged, to the byte. It leaves the
-//     kubelet no threshold at or above the agent's.
+//     kubelet no configured hard threshold at or above the agent's.
+//   - After an import, no pods are evicted that together use no more than allocatable. For the limit
+//     of all pods the kubelet evicts above allocatable with any threshold, and the agent's threshold
+//     is below the kubelet's.
 package kubeletconfig

@@ -36,6 +36,10 @@ const reportsOnly = "8760h"
 // If one is unknown, the kubelet's threshold stays unchanged, and the agent's is a quarter above
 // it.
 //
+// The limit of all pods falls by the increase of systemReserved. There the kubelet evicts above
+// allocatable with any threshold, so for allocatableMemory.available the agent gets half of the one
+// that the kubelet retains: it evicts if the kubelet is too slow.
+//
 // Returns [strictyaml.Faults] if no kubelet would start with the configuration, or if two
 // thresholds cannot be compared.
 func (s Sources) Share(capacity Capacity) (Shared, error) {
@@ -46,6 +50,7 @@ func (s Sources) Share(capacity Capacity) (Shared, error) {
 		return Shared{}, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	p := &sharing{from: r, was: was, capacity: capacity, reserved: map[string]string{}, flagged: fromArgs(s.Args) != nil}
+	p.pods.enforced = r.enforcesPods()
 	for _, t := range was.Hard {
 		p.part(t)
 	}
@@ -67,6 +72,7 @@ type sharing struct {
 	ours, kubelets pairsInOrder      // hard thresholds, by signal
 	soft           pairsInOrder      // of the kubelet
 	reserved       map[string]string // systemReserved with its increase, by resource
+	pods           podsLimit
 	raised         []string
 	notes          []string
 }
@@ -84,9 +90,13 @@ func (p *sharing) part(t Threshold) {
 	case t.Signal.Definition().Filesystem == signals.Containerfs:
 		p.ours.add(t.Signal, t.Text) // the kubelet derives it, whatever its configuration
 		return
+	case t.Signal == signals.AllocatableMemoryAvailable && p.pods.divided: // the agent has it already
+		p.kubelets.add(t.Signal, half(p.pods.ours).Text)
+		return
 	case withheld && t.Percent > 0 && p.capacity(t.Signal) <= 0:
 		p.kubelets.add(t.Signal, t.Text)
 		p.raise(t)
+		p.divideForPods(t)
 		return
 	}
 	halved := half(t)
@@ -95,6 +105,59 @@ func (p *sharing) part(t Threshold) {
 	if c := p.capacity(t.Signal); withheld && t.Of(c) != halved.Of(c) {
 		p.reserve(resource, t.Of(c)-halved.Of(c))
 	}
+	p.divideForPods(halved)
+}
+
+// podsLimit has the thresholds for allocatableMemory.available: the limit of all pods.
+type podsLimit struct {
+	enforced bool      // the kubelet sets the limit, and applies its hard memory threshold to it
+	divided  bool      // a hard memory threshold was divided, and with it those for the limit
+	kubelets Threshold // the memory threshold that the kubelet applies; without text: none
+	ours     Threshold // of the agent; without text: none
+}
+
+// divideForPods sets the thresholds for the limit of all pods. kept is the memory threshold that the
+// kubelet retains. It evicts above allocatable, whatever the threshold: the limit is allocatable plus
+// that. An agent that acts before would evict pods that use less than allocatable, and always with a
+// threshold above the limit. At the same threshold both would evict. So the agent acts later. Configured
+// thresholds for the limit are halved, since it falls.
+func (p *sharing) divideForPods(kept Threshold) {
+	if kept.Signal != signals.MemoryAvailable {
+		return
+	}
+	p.pods.divided = true
+	kept.Signal = signals.AllocatableMemoryAvailable
+	var all []Threshold
+	if p.pods.enforced && kept.Text != off {
+		p.pods.kubelets, all = kept, append(all, kept)
+	}
+	for _, t := range p.was.Hard {
+		if t.Signal == kept.Signal {
+			all = append(all, t)
+		}
+	}
+	for _, t := range all {
+		h := half(t)
+		if order, comparable := h.Compare(p.pods.ours, 0); h.Text != off && (p.pods.ours.Text == "" || !comparable || order > 0) {
+			p.pods.ours = h
+		}
+	}
+	if p.pods.ours.Text != "" {
+		p.ours.add(kept.Signal, p.pods.ours.Text)
+	}
+	if soft := p.softOf(kept.Signal); soft != nil {
+		*soft = half(*soft)
+	}
+}
+
+// softOf returns the soft threshold of a signal; nil if there is none.
+func (p *sharing) softOf(s signals.Signal) *Threshold {
+	for i := range p.was.Soft {
+		if p.was.Soft[i].Signal == s {
+			return &p.was.Soft[i]
+		}
+	}
+	return nil
 }
 
 // off is the text of a disabled threshold.
@@ -165,17 +228,19 @@ func (p *sharing) lines() {
 	}
 }
 
-// linesOf returns the agent's thresholds of a signal: hard, then soft.
+// linesOf returns the agent's thresholds of a signal: hard, then soft. The hard one for the limit of
+// all pods is left out where the kubelet's is at or above it.
 func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	if text, there := p.ours.get(s); there {
-		if t, err := ParseThreshold(s, text); err == nil {
+		t, err := ParseThreshold(s, text)
+		order, comparable := t.Compare(p.pods.kubelets, 0)
+		reported := s == p.pods.kubelets.Signal && p.pods.kubelets.Text != "" && comparable && order <= 0
+		if err == nil && !reported {
 			lines = append(lines, t)
 		}
 	}
-	for _, t := range p.was.Soft {
-		if t.Signal == s {
-			lines = append(lines, t)
-		}
+	if soft := p.softOf(s); soft != nil {
+		lines = append(lines, *soft)
 	}
 	return lines
 }

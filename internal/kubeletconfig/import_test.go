@@ -3,10 +3,12 @@ package kubeletconfig_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
@@ -188,8 +190,9 @@ func random(r *rand.Rand) string {
 	return b.String()
 }
 
-// The guarantees of an import: allocatable is unchanged, to the byte; no threshold of the kubelet
-// is at or above the agent's; and the doctor finds none of thresholdsAgree.
+// The guarantees of an import: allocatable is unchanged, to the byte; the agent evicts no pods that use
+// no more than allocatable; no configured hard threshold of the kubelet is at or above the agent's; and
+// the doctor finds none of thresholdsAgree.
 func TestShare_PreservesAllocatable(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -212,6 +215,9 @@ func TestShare_PreservesAllocatable(t *testing.T) {
 			if was != is {
 				t.Errorf("seed %d: allocatable %s was %d, is %d\n%s\n%s", seed, x.resource, was, is, before.File, shared.Kubelet)
 			}
+			if configured := strings.Contains(string(before.File), "allocatableMemory"); x.sig == signals.MemoryAvailable && !configured {
+				checkAllPods(t, seed, after, shared, is, capacity(x.sig))
+			}
 		}
 		checkWithDoctor(t, seed, after, shared, capacity)
 	}
@@ -220,19 +226,92 @@ func TestShare_PreservesAllocatable(t *testing.T) {
 // thresholdsAgree are the codes that must be absent after an import.
 var thresholdsAgree = []string{"kubelet-hard-memory", "kubelet-hard-other", "kubelet-soft-evicts", "kubelet-does-not-report", "kubelet-not-comparable", "storage-limits-both", "storage-limits-unenforced"}
 
-func checkWithDoctor(t *testing.T, seed uint64, after kubeletconfig.Sources, shared kubeletconfig.Shared, capacity kubeletconfig.Capacity) {
+// policyOf returns the policy of the agent.
+func policyOf(t *testing.T, shared kubeletconfig.Shared) *eviction.Policy {
 	t.Helper()
 	c, err := config.ParseFile(shared.Agent)
 	if err != nil {
-		t.Fatalf("seed %d: the agent rejects its configuration: %v\n%s", seed, err, shared.Agent)
-	}
-	kubelet, err := after.Read()
-	if err != nil {
-		t.Fatalf("seed %d: %v\n%s", seed, err, shared.Kubelet)
+		t.Fatalf("the agent rejects its configuration: %v\n%s", err, shared.Agent)
 	}
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return policy
+}
+
+// The thresholds of the agent for the limit of all pods. In the first case the limit falls from 300Mi to
+// 175Mi, below the whole threshold for memory.
+func TestShare_DividesThresholdsForAllPods(t *testing.T) {
+	const capacity = 8 << 30
+	for name, test := range map[string]struct {
+		kubelet string
+		known   kubeletconfig.Capacity
+		want    string
+	}{
+		"limit below the whole threshold": {"evictionHard: {memory.available: 250Mi}\nkubeReserved: {memory: 7892Mi}\n", unknown, "[allocatableMemory.available<64000Ki]"},
+		"defaults":                        {"", unknown, "[allocatableMemory.available<25Mi]"},
+		"percentage":                      {"evictionHard: {memory.available: 5%}\n", of(capacity, 1<<40), "[allocatableMemory.available<1.25%]"},
+		"percentage of unknown capacity":  {"evictionHard: {memory.available: 4%}\n", unknown, "[allocatableMemory.available<2%]"},
+		"enforced by name":                {"evictionHard: {memory.available: 250Mi}\nenforceNodeAllocatable: [pods, system-reserved]\n", unknown, "[allocatableMemory.available<64000Ki]"},
+		"not enforced":                    {"evictionHard: {memory.available: 250Mi}\nenforceNodeAllocatable: [none]\n", unknown, "[]"},
+		"no threshold for memory":         {"evictionHard: {nodefs.available: 10%}\n", unknown, "[]"},
+		"minimum reclaim":                 {"evictionHard: {memory.available: 250Mi}\nevictionMinimumReclaim: {memory.available: 10Mi}\n", unknown, "[allocatableMemory.available<64000Ki reclaim 10Mi]"},
+		"configured, higher":              {"evictionHard: {memory.available: 250Mi, allocatableMemory.available: 600Mi}\n", unknown, "[allocatableMemory.available<300Mi]"},
+		"configured, lower":               {"evictionHard: {memory.available: 250Mi, allocatableMemory.available: 100Mi}\n", unknown, "[allocatableMemory.available<64000Ki]"},
+		"configured, limit unchanged":     {"evictionHard: {allocatableMemory.available: 100Mi}\n", unknown, "[allocatableMemory.available<100Mi]"},
+		"configured, soft": {
+			"evictionHard: {memory.available: 250Mi}\nevictionSoft: {allocatableMemory.available: 600Mi}\nevictionSoftGracePeriod: {allocatableMemory.available: 1m}\n",
+			unknown, "[allocatableMemory.available<64000Ki allocatableMemory.available<300Mi for 1m0s]",
+		},
+	} {
+		shared := share(t, kubeletconfig.Sources{File: []byte(kubeletHead + test.kubelet)}, test.known)
+		got := []string{}
+		for _, threshold := range policyOf(t, shared).Thresholds {
+			if threshold.Signal != signals.AllocatableMemoryAvailable {
+				continue
+			}
+			text := threshold.String()
+			if threshold.MinReclaim != (eviction.Value{}) {
+				text += " reclaim " + threshold.MinReclaim.String()
+			}
+			got = append(got, text)
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("%s: got %v, want %s\n%s", name, got, test.want, shared.Agent)
+		}
+	}
+}
+
+// checkAllPods checks that for the limit of all pods the agent evicts after the kubelet, which evicts
+// when they use more than allocatable. offered is allocatable, in thousandths.
+func checkAllPods(t *testing.T, seed uint64, after kubeletconfig.Sources, shared kubeletconfig.Shared, offered int64, capacity signals.Amount) {
+	t.Helper()
+	kubelet, err := after.Read()
+	if err != nil {
+		t.Fatalf("seed %d: %v\n%s", seed, err, shared.Kubelet)
+	}
+	at := slices.IndexFunc(kubelet.Hard, func(h kubeletconfig.Threshold) bool { return h.Signal == signals.MemoryAvailable })
+	if at < 0 {
+		return // a soft threshold without a grace period may apply to the limit, as it did
+	}
+	limit := signals.Amount(offered/1000) + kubelet.Hard[at].Of(capacity)
+	for _, threshold := range policyOf(t, shared).Thresholds {
+		if threshold.Signal != signals.AllocatableMemoryAvailable || !threshold.Hard() {
+			continue
+		}
+		if line := limit - threshold.Value.Of(limit).Value; int64(line) <= offered/1000 {
+			t.Errorf("seed %d: %s evicts when all pods use more than %d, and allocatable is %d\n%s", seed, threshold, line, offered/1000, shared.Agent)
+		}
+	}
+}
+
+func checkWithDoctor(t *testing.T, seed uint64, after kubeletconfig.Sources, shared kubeletconfig.Shared, capacity kubeletconfig.Capacity) {
+	t.Helper()
+	policy := policyOf(t, shared)
+	kubelet, err := after.Read()
+	if err != nil {
+		t.Fatalf("seed %d: %v\n%s", seed, err, shared.Kubelet)
 	}
 	f := doctor.Facts{Ours: doctor.Ours{PressureConditions: "auto", Reclaim: "auto", StorageLimits: "auto"},
 		Kubelet: doctor.Known(doctor.Kubelet{Present: true, Config: kubelet}), Capacity: doctor.Known(doctor.Capacity{})}

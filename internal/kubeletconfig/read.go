@@ -2,6 +2,7 @@ package kubeletconfig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +163,13 @@ func (r *kubeletFile) value(field string) (v strictyaml.Value) {
 		}
 	}
 	return v
+}
+
+// enforcesPods reports whether the kubelet limits the memory of all pods together, and applies its
+// hard memory thresholds to that limit. It does by default.
+func (r *kubeletFile) enforcesPods() bool {
+	v := r.value("enforceNodeAllocatable")
+	return !v.Present() || slices.Contains(texts(v.List()), "pods")
 }
 
 // entries returns the merged map of all documents.

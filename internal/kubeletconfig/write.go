@@ -55,14 +55,22 @@ func (p *page) scalar(field string, value any) { fmt.Fprintf(p, "%s: %v\n", fiel
 
 // agent returns the agent's configuration.
 func (p *sharing) agent() []byte {
-	out := newPage("plimsoll.dev/v1alpha1", "AgentConfiguration", "What the kubelet did about evictions, for `plimsoll agent --config`.")
+	comments := []string{"What the kubelet did about evictions, for `plimsoll agent --config`."}
+	if p.pods.kubelets.Text != "" {
+		comments = append(comments, "For the limit of all pods the kubelet evicts above allocatable, as before, and the agent at half of the kubelet's threshold.",
+			"enforceNodeAllocatable: [pods] would apply the whole threshold for memory to that limit, and evict pods that use less than allocatable.")
+	}
+	out := newPage("plimsoll.dev/v1alpha1", "AgentConfiguration", comments...)
 	out.mapping("evictionHard", p.ours)
 	p.copyMaps(out, "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
 	if v := p.from.value("evictionMaxPodGracePeriod"); v.Present() {
 		out.scalar("evictionMaxPodGracePeriod", v.Int(0))
 	}
 	out.scalar("evictionPressureTransitionPeriod", p.was.TransitionPeriod)
-	if v := p.from.value("enforceNodeAllocatable"); v.Present() {
+	switch v := p.from.value("enforceNodeAllocatable"); {
+	case p.pods.enforced && p.pods.divided:
+		out.scalar("enforceNodeAllocatable", "[none]")
+	case v.Present():
 		out.scalar("enforceNodeAllocatable", "["+strings.Join(texts(v.List()), ", ")+"]")
 	}
 	p.copyReserved(out, "kubeReserved", nil)
@@ -90,16 +98,30 @@ func texts(values []strictyaml.Value) (all []string) {
 func (p *sharing) copyMaps(out *page, names ...string) {
 	for _, field := range names {
 		var pairs pairsInOrder
-		given := p.from.entries(field)
 		for s := range signals.All {
-			if v, there := given[s.String()]; there {
-				pairs.add(s, v.Text())
+			if text, there := p.entry(field, s); there {
+				pairs.add(s, text)
 			}
 		}
 		if len(pairs) > 0 {
 			out.mapping(field, pairs)
 		}
 	}
+}
+
+// entry returns an entry of a map by signal. Those for the limit of all pods are derived.
+func (p *sharing) entry(field string, s signals.Signal) (text string, there bool) {
+	given := p.from.entries(field)
+	v, there := given[s.String()]
+	if s == signals.AllocatableMemoryAvailable && p.pods.divided {
+		switch soft := p.softOf(s); {
+		case field == "evictionSoft" && soft != nil:
+			return soft.Text, true
+		case field == "evictionMinimumReclaim" && !there && p.pods.kubelets.Text != "":
+			v, there = given[signals.MemoryAvailable.String()]
+		}
+	}
+	return v.Text(), there
 }
 
 // copyReserved copies a map by resource, with replacements for some entries.
@@ -149,8 +171,8 @@ func (p *sharing) remarks() {
 	if _, there := p.ours.get(signals.MemoryAvailable); !there {
 		p.notes = append(p.notes, "memory.available has no hard threshold: neither the agent nor the kubelet will evict for it at once")
 	}
-	if p.reserved["memory"] != "" {
-		p.notes = append(p.notes, "systemReserved lowers the limit of kubepods by as much: where pods use all that is allocatable, allocatableMemory.available is met that much sooner")
+	if p.pods.kubelets.Text != "" {
+		p.notes = append(p.notes, "for the limit of all pods (kubepods) the kubelet evicts first, above allocatable, as before; the agent evicts once half of the rest is used")
 	}
 	if p.flagged {
 		p.notes = append(p.notes, "the kubelet's command line sets some of these fields and overrides files: remove those flags")

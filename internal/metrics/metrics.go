@@ -20,8 +20,13 @@ type Settings struct {
 	Configured signals.Set
 	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
+	// OOMLimits are the names of the limits at which the kernel kills.
+	OOMLimits []string
 	// LinesDropped returns the number of dropped log lines since the start. Every scrape calls it.
 	LinesDropped func() int64
+	// Recording, if set, returns the number of values that were not recorded since the start, and
+	// the size of the recording. Every scrape calls it.
+	Recording func() (dropped, bytes int64)
 }
 
 // Metrics holds the instruments of the agent. Its methods are safe for concurrent use and do not
@@ -44,6 +49,7 @@ type Metrics struct {
 	evictionsLimited                *prometheus.CounterVec
 	podsSpared, choicesDiffer       *prometheus.CounterVec
 	softRefused                     prometheus.Counter
+	oomKills                        *prometheus.CounterVec
 	thresholdToKill, decisionToExit prometheus.Observer
 	freed                           [len(freerNames)]prometheus.Counter
 	images                          [len(reasonNames)]prometheus.Counter
@@ -68,11 +74,14 @@ func New(s Settings) *Metrics {
 		thresholdToKill: table[thresholdToKill].histograms(r).WithLabelValues(), decisionToExit: table[decisionToExit].histograms(r).WithLabelValues(),
 		sources: table[sources].gauges(r),
 		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
-		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(),
-		runtimeErrors:   table[runtimeErrors].counters(r).WithLabelValues(),
+		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(), oomKills: table[oomKills].counters(r),
+		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)
+	}
+	for _, limit := range s.OOMLimits {
+		m.oomKills.WithLabelValues(limit)
 	}
 	for _, signal := range s.Configured.Names() {
 		m.podsSpared.WithLabelValues(signal)
@@ -95,6 +104,10 @@ func New(s Settings) *Metrics {
 	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
 	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
 	prepare(m.apiErrors[:], table[apiErrors].counters(r), requestNames[:])
+	if s.Recording != nil {
+		r.MustRegister(table[recordingDropped].counterFunc(func() float64 { dropped, _ := s.Recording(); return float64(dropped) }),
+			table[recordingBytes].gaugeFunc(func() float64 { _, bytes := s.Recording(); return float64(bytes) }))
+	}
 	ofProcess(r, &table[buildInfo], &table[linesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }
@@ -103,7 +116,7 @@ func New(s Settings) *Metrics {
 func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesDropped func() int64) {
 	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
 	r.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesDropped()) }),
+		lost.counterFunc(func() float64 { return float64(linesDropped()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
@@ -236,6 +249,9 @@ func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(byt
 
 // ImagesCollected counts deleted images; n is not negative.
 func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
+
+// OOMKilled counts processes that the kernel's OOM killer ended at a limit.
+func (m *Metrics) OOMKilled(limit string, n int) { m.oomKills.WithLabelValues(limit).Add(float64(n)) }
 
 // DryRun counts an eviction decided by a disarmed agent.
 func (m *Metrics) DryRun(cause string) { m.dryRun.WithLabelValues(cause).Inc() }

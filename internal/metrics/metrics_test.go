@@ -33,7 +33,8 @@ func open() *metrics.Metrics {
 	configured.Add(signals.PIDAvailable)
 	return metrics.New(metrics.Settings{
 		Version: "v1", Revision: "abc", Configured: configured,
-		Limits: []string{"emptydirfs.limit"}, LinesDropped: func() int64 { return 3 },
+		Limits: []string{"emptydirfs.limit"}, OOMLimits: []string{"container", "unknown"}, LinesDropped: func() int64 { return 3 },
+		Recording: func() (dropped, bytes int64) { return 5, 64 << 20 },
 	})
 }
 
@@ -67,6 +68,7 @@ func recordAll(m *metrics.Metrics) {
 	m.Freed(metrics.Eviction, -mebi)
 	m.ImagesCollected(metrics.Space, 2)
 	m.PendingStatuses(1)
+	m.OOMKilled("container", 2)
 	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()
@@ -118,6 +120,8 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_evictions{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_stats_age_seconds_bucket{eviction_signal="memory.available",le="0.025"} 1`,
 		`plimsoll_evictions_failed_total 1`,
+		`plimsoll_oom_kills_total{limit="container"} 2`,
+		`plimsoll_oom_kills_total{limit="unknown"} 0`,
 		`plimsoll_pods_spared_total{eviction_signal="memory.available"} 5`,
 		`plimsoll_pods_spared_total{eviction_signal="pid.available"} 0`,
 		`plimsoll_eviction_choices_differ_total{eviction_signal="memory.available"} 1`,
@@ -135,6 +139,8 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
 		`plimsoll_api_errors_total{request="write_lease"} 0`,
 		`plimsoll_log_lines_dropped_total 3`,
+		`plimsoll_recording_dropped_total 5`,
+		`plimsoll_recording_bytes 6.7108864e+07`,
 		`plimsoll_wakeups_total{source="timer"} 1`,
 		`plimsoll_wakeups_total{source="crossing"} 1`,
 		`plimsoll_wakeups_total{source="stall"} 1`,

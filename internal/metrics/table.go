@@ -27,6 +27,7 @@ const (
 	decisionToExit
 	freed
 	pendingStatuses
+	oomKills
 	available
 	capacity
 	unknown
@@ -35,6 +36,8 @@ const (
 	runtimeErrors
 	apiErrors
 	linesDropped
+	recordingDropped
+	recordingBytes
 	buildInfo
 )
 
@@ -105,6 +108,8 @@ var table = [...]definition{
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
+	oomKills: {"plimsoll_oom_kills_total", counter, []label{{"limit", "container, pod, qos, pods, node, unknown"}}, nil,
+		"Processes that the kernel's OOM killer ended, by the limit that was met. Without access to the kernel's log all of them are unknown."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,
@@ -121,6 +126,10 @@ var table = [...]definition{
 		"Failed requests to the API server by kind of request. A soft eviction refused by a PodDisruptionBudget is not counted."},
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
+	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,
+		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series without a recording."},
+	recordingBytes: {"plimsoll_recording_bytes", gauge, nil, nil,
+		"Size of the recording on disk, reserved space included. No series without a recording."},
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},
 }
@@ -135,6 +144,14 @@ func (d *definition) labelNames() []string {
 
 func (d *definition) desc() *prometheus.Desc {
 	return prometheus.NewDesc(d.name, d.help, d.labelNames(), nil)
+}
+
+func (d *definition) counterFunc(value func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: d.name, Help: d.help}, value)
+}
+
+func (d *definition) gaugeFunc(value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, value)
 }
 
 func (d *definition) counters(r prometheus.Registerer) *prometheus.CounterVec {

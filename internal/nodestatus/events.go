@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,10 +18,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
-// Limits of events, as in kubelets. client-go's recorder has them too, and links OpenAPI.
+// Limits of events of the node, as in kubelets. client-go's recorder has them too, and links OpenAPI.
 const (
 	maxQueuedEvents  = 1000
-	maxSeries        = 64               // events that are counted on when they recur
+	maxSeries        = 100              // events that are counted on when they recur
 	seriesWindow     = 10 * time.Minute // a recurrence later than that is a new event
 	eventBurst       = 25
 	eventsPerSecond  = 1.0 / 300
@@ -31,11 +32,12 @@ const (
 	noPodHelpsPace = 30 * time.Minute
 )
 
-// Events records events of the node with the kubelet's reasons. It never blocks: events are queued,
-// counted if they recur, and rate limited. Those that the API server does not accept are dropped.
+// Events records events of the node with the kubelet's reasons, and events of its pods. It never blocks:
+// events are queued and counted if they recur. Those of the node are rate limited. Those that the API
+// server does not accept are dropped.
 //
 // It requires the rights to create and patch events in the namespace default, where events of nodes
-// belong.
+// belong, and in those of the pods.
 type Events struct {
 	client     api.Interface
 	nodeName   string
@@ -53,14 +55,21 @@ type Events struct {
 	count  uint64
 }
 
-// event is what an event states, without its time.
+// Pod is the pod of an event.
+type Pod struct{ Namespace, Name, UID string }
+
+// event is what an event states about some occurrences, the last one at a time.
 type event struct {
 	seriesKey
-	at time.Time
+	at    time.Time
+	times int32
 }
 
 // seriesKey identifies events that recur.
-type seriesKey struct{ kind, reason, message string }
+type seriesKey struct {
+	kind, reason, message string
+	pod                   Pod // zero for an event of the node
+}
 
 // NewEvents starts to send events until Close.
 func NewEvents(client api.Interface, nodeName string, transition time.Duration) *Events {
@@ -91,15 +100,19 @@ func (e *Events) Close() {
 }
 
 func (e *Events) record(kind, reason, message string) {
+	e.enqueue(event{seriesKey{kind: kind, reason: reason, message: message}, time.Now(), 1})
+}
+
+func (e *Events) enqueue(one event) {
 	select {
-	case e.queue <- event{seriesKey{kind, reason, message}, time.Now()}:
+	case e.queue <- one:
 	default: // the API server is unreachable for long
 	}
 }
 
 // send creates an event, or counts a recurrence, and retries while the API server is unreachable.
 func (e *Events) send(ctx context.Context, one event) {
-	if !e.limit.TryAccept() {
+	if one.pod == (Pod{}) && !e.limit.TryAccept() {
 		return
 	}
 	for range maxEventAttempts {
@@ -118,17 +131,18 @@ func (e *Events) send(ctx context.Context, one event) {
 
 func (e *Events) write(ctx context.Context, one event) error {
 	if known := e.series[one.seriesKey]; known != nil && one.at.Sub(known.LastTimestamp.Time) < seriesWindow {
-		err := e.recur(ctx, known, one.at)
+		err := e.recur(ctx, known, &one)
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
 	e.count++
-	at, source := metav1.NewTime(one.at), corev1.EventSource{Component: "plimsoll", Host: e.nodeName}
-	created, err := e.client.Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: api.EventName(e.nodeName, one.at, e.count)},
-		InvolvedObject: e.node(), Type: one.kind, Reason: one.reason, Message: one.message,
-		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	at, source, object := metav1.NewTime(one.at), corev1.EventSource{Component: "plimsoll", Host: e.nodeName}, e.object(one.pod)
+	namespace := cmp.Or(object.Namespace, metav1.NamespaceDefault)
+	created, err := e.client.Events(namespace).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: api.EventName(object.Name, one.at, e.count)},
+		InvolvedObject: object, Type: one.kind, Reason: one.reason, Message: one.message,
+		FirstTimestamp: at, LastTimestamp: at, Count: one.times,
 		Source: source, ReportingController: source.Component, ReportingInstance: source.Host,
 	}, metav1.CreateOptions{})
 	if err == nil {
@@ -137,16 +151,16 @@ func (e *Events) write(ctx context.Context, one event) error {
 	return err
 }
 
-// recur counts an event once more.
-func (e *Events) recur(ctx context.Context, known *corev1.Event, at time.Time) error {
-	last := metav1.NewTime(at)
-	patch, err := json.Marshal(map[string]any{"count": known.Count + 1, "lastTimestamp": last})
+// recur counts the occurrences of an event that is known.
+func (e *Events) recur(ctx context.Context, known *corev1.Event, one *event) error {
+	last := metav1.NewTime(one.at)
+	patch, err := json.Marshal(map[string]any{"count": known.Count + one.times, "lastTimestamp": last})
 	if err != nil {
 		return err
 	}
 	_, err = e.client.Events(known.Namespace).Patch(ctx, known.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err == nil {
-		known.Count, known.LastTimestamp = known.Count+1, last
+		known.Count, known.LastTimestamp = known.Count+one.times, last
 	}
 	return err
 }
@@ -166,9 +180,12 @@ func (e *Events) remember(key seriesKey, created *corev1.Event) {
 	e.series[key] = created
 }
 
-// node returns the object of the events. Its UID is the node's name, as in older kubelets: that
-// needs no Node object, and kubectl describe finds the events.
-func (e *Events) node() corev1.ObjectReference {
+// object returns the object of an event: a pod, or the node if there is none. The UID of the node is its
+// name, as in older kubelets: that needs no Node object, and kubectl describe finds the events.
+func (e *Events) object(p Pod) corev1.ObjectReference {
+	if p != (Pod{}) {
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID)}
+	}
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.nodeName, UID: types.UID(e.nodeName)}
 }
 
@@ -210,6 +227,12 @@ func (e *Events) NoPodHelps(s signals.Signal, exhausted bool, message string, no
 	}
 	*last = now
 	e.record(corev1.EventTypeWarning, "NoPodHelps", message)
+}
+
+// OOMKilled records on a pod that the kernel's OOM killer ended processes of it, by their number and one
+// sentence. It does not block. The caller limits the rate.
+func (e *Events) OOMKilled(p Pod, message string, processes int) {
+	e.enqueue(event{seriesKey{corev1.EventTypeWarning, "OOMKilled", message, p}, time.Now(), int32(min(processes, 1<<20))})
 }
 
 // Collection records an event about a failed garbage collection: a reason of the kubelet's and one

@@ -197,3 +197,34 @@ func must[T any](value T, err error) T {
 	}
 	return value
 }
+
+// TestEvents_OOMKilled checks that events of pods are in their namespaces and counted, and that many of
+// them do not suppress those of the node.
+func TestEvents_OOMKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, nodeOf())
+		events := NewEvents(apitest.From(a), "n", period)
+		cart := Pod{"shop", "cart", "uid-cart"}
+		events.OOMKilled(cart, "at its limit", 3)
+		pass(time.Minute)
+		events.OOMKilled(cart, "at its limit", 2)
+		pass(time.Minute)
+		for i := range 200 {
+			events.OOMKilled(Pod{"other", fmt.Sprintf("pod-%d", i), "u"}, "at its limit", 1)
+			pass(time.Millisecond)
+		}
+		events.Ineffective("freed nothing")
+		pass(time.Second)
+		all := a.events()
+		for _, want := range []string{"Warning OOMKilled Pod/cart/uid-cart: at its limit x5", "Warning EvictionsIneffective Node/n/n: freed nothing x1"} {
+			if !slices.Contains(all, want) {
+				t.Errorf("%s is missing in %v", want, all)
+			}
+		}
+		list, err := a.Clientset.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || !strings.HasPrefix(list.Items[0].Name, "cart.") {
+			t.Errorf("%v, %v", list, err)
+		}
+		events.Close()
+	})
+}

@@ -36,7 +36,7 @@ func (t *Table[C]) Load(path string, flags *Flags) (*C, error) {
 	for i := range t.Options {
 		o := &t.Options[i]
 		if given := flags.given(o.Field); len(given) > 0 {
-			t.Origins(c)[o.Field] = "--" + o.Flag
+			t.Origins(c)[o.Field] = Origin{"--" + o.Flag, given[len(given)-1]}
 			o.fromFlag(c, given, &faults)
 		}
 	}
@@ -74,8 +74,7 @@ func (t *Table[C]) ReadFields(c *C, options []Option[C], v strictyaml.Value) {
 func (t *Table[C]) readFields(c *C, options []Option[C], doc strictyaml.Object) {
 	for i := range options {
 		if v := doc.Get(options[i].Field); v.Present() {
-			t.Origins(c)[options[i].Field] = v.Path()
-			options[i].fromFile(c, v)
+			t.Origins(c)[options[i].Field] = Origin{v.Path(), options[i].fromFile(c, v)}
 		}
 	}
 }
@@ -91,8 +90,9 @@ func fields[C any](options []Option[C]) []string {
 	return all
 }
 
-// fromFile sets the option to the value of its field in a file.
-func (o *Option[C]) fromFile(c *C, v strictyaml.Value) {
+// fromFile sets the option to the value of its field in a file. It returns the text
+// of a single value.
+func (o *Option[C]) fromFile(c *C, v strictyaml.Value) (text string) {
 	switch o.Shape {
 	case Boolean:
 		*o.Bool(c) = v.Bool(*o.Bool(c))
@@ -115,10 +115,12 @@ func (o *Option[C]) fromFile(c *C, v strictyaml.Value) {
 		}
 		*o.Map(c) = m
 	case Text:
-		if problem := o.Set(c, v.Text()); problem != "" {
+		text = v.Text()
+		if problem := o.Set(c, text); problem != "" {
 			v.Fault("%s", problem)
 		}
 	}
+	return text
 }
 
 // KindOf returns the kind that a configuration file names. The fields are those of

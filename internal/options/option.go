@@ -53,18 +53,22 @@ func (m Map) Get(key string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// Origins maps the field of each option that was set to its origin: the flag, or
-// the place in the file. Options with their default are missing.
-type Origins map[string]string
+// Origin is where an option was set: the flag, or the place in the file. Text is the
+// text given there, if the value is of the shape Text.
+type Origin struct{ Where, Text string }
+
+// Origins maps the field of each option that was set to its origin. Options with
+// their default are missing.
+type Origins map[string]Origin
 
 // Where returns the flag or the place in the file that set the field, or the
 // field itself if it has its default.
 func (o Origins) Where(field string) string {
-	if w, set := o[field]; set {
-		return w
+	if origin, set := o[field]; set {
+		return origin.Where
 	}
 	return field
 }
 
 // Given reports whether the field was set by a file or a flag.
-func (o Origins) Given(field string) bool { return o[field] != "" }
+func (o Origins) Given(field string) bool { return o[field].Where != "" }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,7 @@ func (o *NodeOptions) kernel(f *doctor.Facts) {
 	f.Processes = o.processes()
 	f.StateFault = o.state()
 	f.Disarmed = o.disarmed()
+	f.KernelLogFault = o.kernelLog()
 }
 
 func (o *NodeOptions) release() doctor.Fact[string] {
@@ -174,6 +176,16 @@ func (o *NodeOptions) state() doctor.Fact[string] {
 		return doctor.Unknown[string](fmt.Sprintf("%s is not writable: run as root", dir))
 	}
 	return doctor.Known(fmt.Sprintf("the state can not be written to %s: %v", dir, err))
+}
+
+// kernelLog returns why the kernel's log cannot be read. It opens the log and reads nothing.
+func (o *NodeOptions) kernelLog() doctor.Fact[string] {
+	f, err := os.OpenFile(cmp.Or(o.KernelLog, "/dev/kmsg"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return doctor.Known("the kernel's log cannot be read: " + err.Error())
+	}
+	_ = f.Close()
+	return doctor.Known("")
 }
 
 // disarmed checks for the file that disarms.

@@ -30,6 +30,8 @@ type NodeOptions struct {
 	KubeletCgroupRoot string
 	// StateFile is the agent's path of it; empty: the agent stores no state.
 	StateFile string
+	// KernelLog is the device of the kernel's log; /dev/kmsg if it is empty.
+	KernelLog string
 	// Runtime is nil without a usable runtime; RuntimeFault is the reason, unless the agent is
 	// configured without one.
 	Runtime      *cri.Client

@@ -65,18 +65,19 @@ var host = map[string]string{
 	"etc/kubelet.d/10-a.conf":     kubeletHead + "imageGCHighThresholdPercent: 70\n",
 	"etc/kubelet.d/90-b.conf":     kubeletHead + "imageGCHighThresholdPercent: 75\n",
 	"etc/kubelet.d/README":        "no configuration",
+	"dev/kmsg":                    "",
 }
 
 func options(root string) probe.NodeOptions {
 	return probe.NodeOptions{HostRoot: root, ProcRoot: filepath.Join(root, "proc"), CgroupRoot: filepath.Join(root, "sys"),
 		KubeletConfig: "/var/lib/kubelet/config.yaml", KubeletRoot: "/var/lib/kubelet", StateFile: filepath.Join(root, "run/plimsoll/state.json"),
-		Ours: doctor.Ours{DisarmFile: filepath.Join(root, "run/plimsoll/disarm")}}
+		KernelLog: filepath.Join(root, "dev/kmsg"), Ours: doctor.Ours{DisarmFile: filepath.Join(root, "run/plimsoll/disarm")}}
 }
 
 func TestNode_CollectsFacts(t *testing.T) {
 	f := probe.Node(t.Context(), options(tree(t, host)))
 	if f.KernelRelease != doctor.Known("6.8.0-31-generic") || f.Swap != doctor.Known(signals.Bytes(2<<20)) || f.StallFault != doctor.Known("") ||
-		f.StateFault != doctor.Known("") || f.Disarmed != doctor.Known(false) || f.Server != nil {
+		f.StateFault != doctor.Known("") || f.Disarmed != doctor.Known(false) || f.KernelLogFault != doctor.Known("") || f.Server != nil {
 		t.Errorf("%+v", f)
 	}
 	if c := f.Capacity; !c.Known || c.Value.Of(signals.MemoryAvailable) != 16<<20 || c.Value.Of(signals.NodefsAvailable) <= 0 || c.Value.Of(signals.PIDAvailable) != 0 {
@@ -108,6 +109,7 @@ func TestNode_ReportsMissingSources(t *testing.T) {
 		"meminfo without swap":            {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: 5 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known && !f.Capacity.Known }},
 		"malformed meminfo":               {func(m map[string]string) { m["proc/meminfo"] = "MemTotal: x kB\nSwapTotal: 1 kB\n" }, func(f *doctor.Facts) bool { return !f.Swap.Known }},
 		"disarm file":                     {func(m map[string]string) { m["run/plimsoll/disarm"] = "" }, func(f *doctor.Facts) bool { return f.Disarmed == doctor.Known(true) }},
+		"missing log of the kernel":       {func(m map[string]string) { delete(m, "dev/kmsg") }, func(f *doctor.Facts) bool { return strings.Contains(f.KernelLogFault.Value, "dev/kmsg") }},
 		"no kubelet":                      {func(m map[string]string) { delete(m, "var/lib/kubelet/config.yaml") }, func(f *doctor.Facts) bool { return f.Kubelet.Known && !f.Kubelet.Value.Present }},
 		"malformed kubelet configuration": {func(m map[string]string) { m["var/lib/kubelet/config.yaml"] = "kind: Pod" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
 		"malformed drop-in":               {func(m map[string]string) { m["etc/kubelet.d/10-a.conf"] = "a: [" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},

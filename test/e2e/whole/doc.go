@@ -11,4 +11,7 @@
 //     read from the record of the whole run, so that another pod that failed temporarily is found.
 //   - Nothing sleeps. Every wait is for an entry of the record, a line of the decision log, or an
 //     answer.
+//
+// REPEAT=n in the environment runs each scenario n times, such as that of
+// -test.run 'TestNode_RunsScenariosInOrder/^memory(#[0-9]+)?$'.
 package whole

@@ -3,7 +3,9 @@ package whole
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,16 +19,32 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
+// repeats is how often each scenario runs, one after the other on the same node. REPEAT sets it.
+func repeats(t testing.TB) int {
+	t.Helper()
+	text, given := os.LookupEnv("REPEAT")
+	if !given {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("REPEAT=%s: not a positive number", text)
+	}
+	return n
+}
+
 // scenario runs one scenario of the run with pods of its own. Afterwards no pod may have failed
 // except those to be evicted, and a new pod must start.
 func (s *env) scenario(name string, run func(*env)) {
-	s.TB.(*testing.T).Run(name, func(t *testing.T) {
-		own := s.begin(t)
-		run(own)
-		own.transcript()
-		own.relieved()
-		own.run(cluster.Hog("newcomer"))
-	})
+	for range repeats(s) {
+		s.TB.(*testing.T).Run(name, func(t *testing.T) {
+			own := s.begin(t)
+			run(own)
+			own.transcript()
+			own.relieved()
+			own.run(cluster.Hog("newcomer"))
+		})
+	}
 }
 
 // transcript logs the scenario's decisions about pods, and its pods and events as an operator

@@ -1,5 +1,6 @@
 // Components builds the real programs for the tests of the agent: etcd, the control plane, the
-// kubelet, containerd, runc and helm, each at the version that a go.mod pins. Binaries stay in
+// kubelet, containerd, runc and helm, each at the version that a go.mod pins. By name it also builds
+// Kubernetes' own node tests and the program of their pods. Binaries stay in
 // a cache by version, so that a machine builds each once; an interrupted build resumes.
 package main
 
@@ -25,6 +26,8 @@ type component struct {
 	stamp  string       // variable for its version; Kubernetes' programs have theirs
 	cgo    bool         // needs cgo; the others share the compiled packages without it
 	needs  func() error // checks the prerequisites of the build
+	tests  bool         // the tests of a package, with longer waits
+	byName bool         // built only if it is named
 }
 
 // stripped omits the symbol tables, which would double the cache.
@@ -41,6 +44,8 @@ var components = []component{
 	{name: "kubelet", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubelet"},
 	{name: "kube-controller-manager", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-controller-manager"},
 	{name: "kube-scheduler", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-scheduler"},
+	{name: "e2e_node.test", module: "e2enode", source: "k8s.io/kubernetes", pkg: "test/e2e_node", tests: true, byName: true},
+	{name: "agnhost", module: "e2enode", source: "k8s.io/kubernetes", pkg: "test/images/agnhost", byName: true},
 	{name: "helm", module: "helm", source: "helm.sh/helm/v4", pkg: "cmd/helm", stamp: "helm.sh/helm/v4/internal/version.version"},
 }
 
@@ -48,7 +53,7 @@ func main() {
 	out := flag.String("o", filepath.Join("..", "..", "..", "bin", "components"), "directory for the links to the programs")
 	kubernetes := flag.String("kubernetes", "", "build Kubernetes from the pins of the directory kubernetes-`RELEASE`, such as 1.36; empty: from those of this directory")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [NAME…]\nRun it in its own directory. It builds the named components, or all of them.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [NAME…]\nRun it in its own directory. It builds the named components, or all but those of the node tests.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -68,7 +73,7 @@ func run(out, kubernetes string, names []string) error {
 		return err
 	}
 	for _, c := range components {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
+		if !slices.Contains(names, c.name) && (len(names) > 0 || c.byName) {
 			continue
 		}
 		if kubernetes != "" && c.module == "." {
@@ -95,7 +100,11 @@ func (c component) provide(out string) (version string, err error) {
 	if err != nil {
 		return version, err
 	}
-	cache, err := pins.cache(append([]string{c.cgoEnabled()}, flags...))
+	inputs := append([]string{c.cgoEnabled()}, flags...)
+	if c.tests {
+		inputs = append(inputs, fmt.Sprint(slower), waits.String())
+	}
+	cache, err := pins.cache(inputs)
 	if err != nil {
 		return version, err
 	}
@@ -120,7 +129,7 @@ func (c component) provide(out string) (version string, err error) {
 // clients of other versions would reject them; helm would not report its patch release.
 func (c component) buildFlags(p *pins) ([]string, error) {
 	ld := stripped
-	if c.kubernetes() {
+	if c.kubernetes() || c.source == "k8s.io/kubernetes" {
 		kubernetes, err := p.version("k8s.io/kubernetes")
 		if err != nil {
 			return nil, err
@@ -135,6 +144,9 @@ func (c component) buildFlags(p *pins) ([]string, error) {
 			return nil, err
 		}
 		ld += " -X " + c.stamp + "=v" + version
+	}
+	if c.tests {
+		return append([]string{"test", "-c", "-vet=off", "-ldflags", ld}, c.flags...), nil
 	}
 	return append([]string{"build", "-ldflags", ld}, c.flags...), nil
 }
@@ -160,6 +172,14 @@ func (c component) build(program string, flags []string) error {
 	pkg := c.source
 	if c.pkg != "" {
 		pkg += "/" + c.pkg
+	}
+	if c.tests {
+		copied, overlay, remove, err := longerWaits(c.module, pkg)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		pkg, flags = copied, append(flags, overlay)
 	}
 	// The tags of this project's own programs, in GOFLAGS, are not those of components.
 	args := slices.Concat([]string{flags[0], "-tags="}, flags[1:], []string{"-o", unfinished, pkg})

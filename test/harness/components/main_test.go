@@ -71,6 +71,48 @@ func TestCache_DependsOnAllInputs(t *testing.T) {
 	}
 }
 
+// TestNodeTests_FitTheNode: the node tests are those of the components' release.
+func TestNodeTests_FitTheNode(t *testing.T) {
+	versions := map[string]string{}
+	for _, module := range []string{".", "e2enode"} {
+		pins, err := readPins(module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if versions[module], err = pins.version("k8s.io/kubernetes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if versions["."] != versions["e2enode"] {
+		t.Errorf("Kubernetes of the components and of the node tests: %v", versions)
+	}
+}
+
+func TestScale_LengthensWaitsOnly(t *testing.T) {
+	const source = `
+const (
+	pressureDisappearTimeout          = 10 * time.Minute
+	postTestConditionMonitoringPeriod = 1 * time.Minute
+	pressureDelay     = 20 * time.Second
+)
+	const pressureTimeout = 15 * time.Minute
+	nodeReadyTimeout = 2 * time.Minute
+	}, time.Minute*8, time.Second*4).ShouldNot(gomega.HaveOccurred())
+`
+	want := strings.NewReplacer("10 *", "30 *", "15 *", "45 *", "2 * time.Minute", "6 * time.Minute").Replace(source)
+	if got, found := scale([]byte(source), 3); string(got) != want || found != 3 {
+		t.Errorf("%d waits: %s", found, got)
+	}
+}
+
+func TestRun_BuildsNodeTestsByNameOnly(t *testing.T) {
+	for _, c := range components {
+		if c.byName != (c.module == "e2enode") {
+			t.Errorf("%s of module %s: built only by name: %v", c.name, c.module, c.byName)
+		}
+	}
+}
+
 func TestLink_ReplacesTarget(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "etcd")

@@ -72,14 +72,38 @@ func qemu(o *options, k *kernel, initramfs string, disks []string, console strin
 		"-nodefaults", "-no-reboot", "-display", "none",
 		"-serial", "file:" + console, "-serial", "stdio",
 		"-kernel", k.vmlinuz, "-initrd", initramfs, "-append", line}
-	if o.forward != "" {
-		args = append(args, "-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%[1]s-:%[1]s", o.forward), "-device", "virtio-net-pci,netdev=net,romfile=")
+	if o.systemd { // its service gives the interface an address
+		network := "user,id=net"
+		if o.forward != "" {
+			network += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%[1]s-:%[1]s", o.forward)
+		}
+		args = append(args, "-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
 	for _, disk := range disks {
-		// The machine's writes to the disk of the cache go to a temporary file.
-		args = append(args, "-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe,snapshot="+map[bool]string{true: "on", false: "off"}[o.systemd])
+		args = append(args, drive(disk, o.systemd)...)
+	}
+	if o.output != "" {
+		args = append(args, drive(o.output, false)...)
 	}
 	return args
+}
+
+// drive returns the options for a disk. What the machine writes to a disk of the cache goes to a
+// temporary file (snapshot).
+func drive(file string, snapshot bool) []string {
+	return []string{"-drive", "file=" + file + ",format=raw,if=virtio,cache=unsafe,snapshot=" + map[bool]string{true: "on", false: "off"}[snapshot]}
+}
+
+// outputSize is the maximum size of what a command writes to its output. The file is sparse.
+const outputSize = 2 << 30
+
+// makeOutput makes an empty disk for the output of a command.
+func makeOutput(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(outputSize), f.Close())
 }
 
 // disks returns the machine's disks: an empty one, or those of a system.

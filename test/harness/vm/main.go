@@ -19,7 +19,7 @@ import (
 const noStatus = 125
 
 const usage = `usage: vm test [-m MIB] [-smp N] [-kernel SUITE] [-v] PACKAGE…
-       vm run  [-m MIB] [-smp N] [-kernel SUITE] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+       vm run  [-m MIB] [-smp N] [-kernel SUITE] [-systemd] [-put FILE]… [-output FILE] [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
        vm node [-m MIB] [-smp N] [-kernel SUITE] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 `
 
@@ -32,6 +32,7 @@ type options struct {
 	systemd bool   // boot a root file system
 	kernel  string // Debian suite of the kernel
 	forward string // port of this machine's loopback that leads into the machine
+	output  string // file that receives what the command writes to the machine's third disk
 	limit   time.Duration
 	put     list
 	env     list
@@ -79,6 +80,10 @@ func parse(mode string, args []string) *options {
 		flags.Var(&o.env, "env", "NAME=VALUE for the command")
 		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "maximum duration of the command")
 	}
+	if mode == "run" {
+		flags.BoolVar(&o.systemd, "systemd", false, "boot a root file system with systemd, as node does")
+		flags.StringVar(&o.output, "output", "", "with -systemd: a file that receives what the command writes to "+wire.Output)
+	}
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
@@ -99,6 +104,14 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 		return noStatus, err
 	}
 	defer i.remove()
+	if o.output != "" {
+		if !o.systemd {
+			return noStatus, errors.New("-output needs -systemd: without it the machine has no such disk")
+		}
+		if err := makeOutput(o.output); err != nil {
+			return noStatus, err
+		}
+	}
 	program, err := i.put(o.args[0])
 	if err != nil {
 		return noStatus, err

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ var variants = map[string][]string{
 		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
 	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
 		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
-	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
+	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":"","recordingDir":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
 	"many values": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
 		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
 		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
@@ -147,6 +148,27 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 	}
 }
 
+// TestAgentPod_ReadsKernelLogOnRequest checks that the container is privileged only where it is to read
+// the kernel's log.
+func TestAgentPod_ReadsKernelLogOnRequest(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, wanted := range []bool{false, true} {
+		spec := find[*appsv1.DaemonSet](t, helm.made(t, fmt.Sprintf("agent.kernelLog=%t", wanted)), "DaemonSet/plimsoll-agent").Spec.Template.Spec
+		container := spec.Containers[0]
+		rights := container.SecurityContext
+		if privileged := rights.Privileged != nil && *rights.Privileged; privileged != wanted || (rights.AllowPrivilegeEscalation == nil) != wanted {
+			t.Errorf("kernelLog %t: %+v", wanted, rights)
+		}
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/dev/kmsg" && m.ReadOnly })
+		device := slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+			return v.HostPath != nil && v.HostPath.Path == "/dev/kmsg" && *v.HostPath.Type == corev1.HostPathCharDev
+		})
+		if mounted != wanted || device != wanted {
+			t.Errorf("kernelLog %t: mounted %t, device %t", wanted, mounted, device)
+		}
+	}
+}
+
 // TestAgentPod_HasExpectedSpec checks the agent's pod to the last mount.
 func TestAgentPod_HasExpectedSpec(t *testing.T) {
 	all := needTool(t, "helm").made(t)
@@ -161,7 +183,7 @@ func TestAgentPod_HasExpectedSpec(t *testing.T) {
 			t.Errorf("%s: propagation of later mounts: got %v, want %v", m.MountPath, propagates, host)
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll"}, written(container)); diff != "" {
+	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording"}, written(container)); diff != "" {
 		t.Errorf("writes to (-want +got):\n%s", diff)
 	}
 	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {

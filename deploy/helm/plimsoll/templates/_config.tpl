@@ -14,6 +14,7 @@ values say, which wins.
   "podLogsDir" $host.podLogs
   "kubeletConfig" (printf "%s/config.yaml" $host.kubelet)
   "stateFile" "/run/plimsoll/state.json"
+  "recordingDir" "/var/lib/plimsoll/recording"
   "heartbeatNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
   "healthSocket" "/run/plimsoll/health.sock"

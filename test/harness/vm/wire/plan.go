@@ -24,6 +24,10 @@ const (
 	FilesVariable = "PLIMSOLL_FILES"
 )
 
+// Output is the machine's disk for the output of a command. The other two are the root file system and
+// the files of the working directory.
+const Output = "/dev/vdc"
+
 // Command is one line of the plan.
 type Command struct {
 	Args  []string      `json:"args"`          // the program's path in the machine first

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/recording"
+	"plimsoll.dev/plimsoll/internal/recording/ring"
+)
+
+// recorded is a directory with the recording of an hour: a quiet check each minute, with its state.
+func recorded(t *testing.T) (dir string, begun time.Time) {
+	t.Helper()
+	c := agentconfig.NewAgent()
+	effective, err := c.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, begun = filepath.Join(t.TempDir(), "recording"), time.Now().Add(-time.Hour)
+	state := map[string]any{"decisions": map[string]any{}, "limiter": map[string]any{}, "exact": true}
+	r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}})
+	for i := range 60 {
+		e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
+		s := &e.Check.Snapshot
+		s.At = now
+		for sig := range signals.All {
+			s.Node[sig] = signals.Observed(9<<30, 10<<30, now)
+		}
+		e.Check.Seq, e.Check.StorageLimits, e.State = uint64(i), true, state
+		r.Commit(now, true)
+	}
+	if !r.Close() {
+		t.Fatal("the disk hangs")
+	}
+	return dir, begun
+}
+
+func TestRecording_ListAndInfo(t *testing.T) {
+	dir, begun := recorded(t)
+	from, to := begun.UTC().Format(time.RFC3339), begun.Add(59*time.Minute).UTC().Format(time.RFC3339)
+	status, out, errs := plimsoll("", "recording", "list", "--recording-dir="+dir)
+	if fields := strings.Fields(out); status != 0 || errs != "" || len(fields) != 14 || fields[7] != "1" || fields[8] != from || fields[9] != to || fields[10] != "60" {
+		t.Errorf("list: status %d, %s%s", status, errs, out)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "0000000001.segment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"agent 1.2.3 on node node-7, Linux 6.1, cgroup v2, boot b\n", "from " + from + " to " + to, "60 periodic, 0 early; 0 considered"}
+	for _, args := range [][]string{{"--recording-dir=" + dir}, {dir}, {filepath.Join(dir, "0000000001.segment")}, {"-"}} {
+		status, out, errs := plimsoll(string(data), append([]string{"recording", "info"}, args...)...)
+		for _, part := range want {
+			if status != 0 || errs != "" || !strings.Contains(out, part) {
+				t.Errorf("info %v: status %d, %s%s, want %q", args, status, errs, out, part)
+			}
+		}
+	}
+}
+
+func TestRecording_ExportAndReplay(t *testing.T) {
+	dir, begun := recorded(t)
+	file := filepath.Join(t.TempDir(), "part.recording")
+	status, out, errs := plimsoll("", "recording", "export", "--recording-dir="+dir, "--begin=30m", "--end="+begun.Add(40*time.Minute).Format(time.RFC3339Nano), "--file="+file)
+	if status != 0 || out != "" || errs != "" {
+		t.Fatalf("export: status %d, %s%s", status, errs, out)
+	}
+	status, out, errs = plimsoll("", "simulate", "--recording", file)
+	if status != 0 || errs != "" || !strings.Contains(out, "agent 1.2.3 on node node-7") || !strings.Contains(out, "10 decide the same, 0 otherwise") {
+		t.Errorf("replay: status %d, %s%s", status, errs, out)
+	}
+	if status, out, errs = plimsoll("", "simulate", "-o", "json", "--recording", dir); status != 0 || strings.Count(out, "\n") != 60 || !strings.Contains(errs, "60 decide the same, 0 otherwise") {
+		t.Errorf("replay as JSON: status %d, %s%s", status, errs, out)
+	}
+	_, scenario, _ := plimsoll("", "recording", "export", "-o", "scenario", file)
+	if status, out, errs = plimsoll(scenario, "simulate", "-o", "json", "-"); status != 0 || errs != "" || strings.Count(out, "\n") < 9 {
+		t.Errorf("scenario: status %d, %s%s of\n%s", status, errs, out, scenario)
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	if status, _, errs = plimsoll("", "recording", "export", "-f", again, file); status != 0 {
+		t.Error(errs)
+	}
+	first, _ := os.ReadFile(file)
+	if second, err := os.ReadFile(again); err != nil || string(first) != string(second) {
+		t.Errorf("an export of an export differs: %d and %d bytes, %v", len(first), len(second), err)
+	}
+}
+
+func TestSimulate_ComparesConfiguration(t *testing.T) {
+	dir, _ := recorded(t)
+	file := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 9500Mi}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := plimsoll("", "simulate", "--recording", dir, "--config", file)
+	for _, want := range []string{"checks: 60", "MemoryPressure           0s        59m0s", "Assumed:"} {
+		if status != 0 || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("status %d, no %q in %s%s", status, want, errs, out)
+		}
+	}
+}
+
+func TestRecording_ExitStatus(t *testing.T) {
+	dir, _ := recorded(t)
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	for _, tc := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"recording", exitInvalid, "needs a command"},
+		{"recording list extra", exitInvalid, "takes no arguments"},
+		{"recording info a b", exitInvalid, "one file or directory"},
+		{"recording list --recording-dir=" + dir + "/none", exitFailed, "give the --recording-dir of the agent"},
+		{"recording info " + dir + "/none", exitFailed, "no such file"},
+		{"recording info " + text, exitInvalid, "no frame of a recording is readable"},
+		{"recording export --begin=later " + dir, exitInvalid, `--begin: "later": must be a time`},
+		{"recording export --begin=-5m " + dir, exitInvalid, "--begin"},
+		{"recording export --begin=5m --end=10m " + dir, exitInvalid, "is before --begin"},
+		{"recording export -o pdf " + dir, exitInvalid, "must be recording or scenario"},
+		{"recording export --end=100h " + dir, exitFailed, "no check is recorded in this time"},
+		{"recording export --file=" + text + "/below " + dir, exitFailed, "export a recording"},
+		{"simulate --recording " + text, exitInvalid, "no frame of a recording is readable"},
+		{"simulate --recording " + dir + "/none", exitFailed, "no such file"},
+		{"simulate --recording " + dir + " " + text, exitInvalid, "takes no scenario file"},
+		{"simulate --recording " + dir + " -o pdf", exitInvalid, "must be text or json"},
+		{"simulate --config " + text, exitInvalid, "give --recording"},
+		{"simulate --compare --recording " + dir, exitInvalid, "--config to compare a recording"},
+		{"simulate --recording - --config -", exitInvalid, "from standard input"},
+		{"recording info " + empty, exitFailed, "the directory has no segment"},
+		{"simulate --recording " + dir + " --config " + text, exitInvalid, "must be a mapping"},
+		{"simulate --recording " + dir + " --config " + dir + "/none", exitFailed, "read the configuration"},
+		{"simulate --recording " + dir + " -o json --config " + text, exitInvalid, "a comparison is text"},
+	} {
+		status, out, errs := plimsoll("", strings.Fields(tc.args)...)
+		if status != tc.status || out != "" || !strings.Contains(errs, tc.want) {
+			t.Errorf("%s: status %d, %s%s, want %d and %q", tc.args, status, errs, out, tc.status, tc.want)
+		}
+	}
+}
