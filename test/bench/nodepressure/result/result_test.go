@@ -19,6 +19,7 @@ func example() *Result {
 		Observation: &score.Observation{
 			Total: 1 << 30, Threshold: 100 << 20, Pods: []score.Pod{{Name: "calm", Group: "calm", Deaths: []score.Death{{At: 1, Signal: 9}}}},
 			Heartbeat: score.Heartbeat{Alive: true}, Neighbour: score.Neighbour{Quiet: score.Latency{Requests: 1}}, Witness: score.Witness{Samples: 1},
+			Contestant: &score.Contestant{},
 		},
 	}
 }

@@ -18,13 +18,14 @@ type Cell struct {
 	Regrets     int
 	// Medians and worst values.
 	CrossingToDead Spread // ms, of the runs with one
+	LeftAtKill     Spread // bytes, of the runs with one
 	Least          Spread // bytes
 	Isolation      Spread // percent
 	P99Ratio       Spread
 	HeartbeatGap   Spread  // ms
-	CPUWaiting     Spread  // percent of a core
-	CPUIncident    Spread  // ms
-	MaxResident    Spread  // bytes
+	CPUWaiting     Spread  // percent of a core, of the runs in which it is known
+	CPUIncident    Spread  // ms, likewise
+	MaxResident    Spread  // bytes, likewise
 	Worst          Verdict // of the valid runs
 }
 
@@ -67,6 +68,12 @@ func Summarize(scores []Score) Cell {
 		}
 		return *s.CrossingToDead
 	})
+	c.LeftAtKill = low(func(s *Score) float64 {
+		if s.LeftAtKill == nil {
+			return math.NaN()
+		}
+		return float64(*s.LeftAtKill)
+	})
 	c.Least = low(func(s *Score) float64 { return float64(s.Least) })
 	c.Isolation = low(func(s *Score) float64 { return s.Isolation })
 	c.P99Ratio = high(func(s *Score) float64 {
@@ -76,9 +83,17 @@ func Summarize(scores []Score) Cell {
 		return s.P99Ratio
 	})
 	c.HeartbeatGap = high(func(s *Score) float64 { return s.HeartbeatGap })
-	c.CPUWaiting = high(func(s *Score) float64 { return s.CPUWaiting })
-	c.CPUIncident = high(func(s *Score) float64 { return s.CPUIncident })
-	c.MaxResident = high(func(s *Score) float64 { return float64(s.MaxResident) })
+	cost := func(of func(*Score) float64) Spread {
+		return high(func(s *Score) float64 {
+			if s.CostUnknown {
+				return math.NaN()
+			}
+			return of(s)
+		})
+	}
+	c.CPUWaiting = cost(func(s *Score) float64 { return s.CPUWaiting })
+	c.CPUIncident = cost(func(s *Score) float64 { return s.CPUIncident })
+	c.MaxResident = cost(func(s *Score) float64 { return float64(s.MaxResident) })
 	return c
 }
 

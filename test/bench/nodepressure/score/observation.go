@@ -1,5 +1,7 @@
 package score
 
+import "math"
+
 // Observation is what was measured in a run. Times are milliseconds since the incident began; memory is
 // in bytes.
 type Observation struct {
@@ -19,6 +21,27 @@ type Observation struct {
 	Witness      Witness     `json:"witness"`
 	Slots        []int64     `json:"slots"`     // least available in each slot
 	SlotWidth    float64     `json:"slotWidth"` // ms
+	// Plan identifies the drawn numbers of the run: pods, steps, rates, order. It is equal for two runs of
+	// one incident with the same seed on nodes of the same size.
+	Plan string `json:"plan,omitempty"`
+	// Enlarged reports that the limit of the node is higher at the end than at the begin.
+	Enlarged bool `json:"enlarged,omitempty"`
+}
+
+// leastUntil returns the minimum of the available memory from the begin of the incident until a time, and
+// the maximum number for a time before the begin.
+func (o *Observation) leastUntil(at float64) int64 {
+	if len(o.Slots) == 0 {
+		return o.Least
+	}
+	least := int64(math.MaxInt64)
+	for i, n := range o.Slots {
+		if float64(i)*o.SlotWidth > at {
+			break
+		}
+		least = min(least, n)
+	}
+	return least
 }
 
 // Pod is one instance of a pod, or a daemon.
@@ -30,6 +53,7 @@ type Pod struct {
 	Kills   []Kill    `json:"kills,omitempty"`  // by the kernel
 	Lost    []float64 `json:"lost,omitempty"`   // times at which a signal ended a child
 	AtLimit bool      `json:"atLimit,omitempty"`
+	Stopped bool      `json:"stopped,omitempty"` // frozen, or stopped by a signal, at the end
 }
 
 // Death is the end of a process.
@@ -39,6 +63,10 @@ type Death struct {
 	Code   int     `json:"code,omitempty"`
 	Least  int64   `json:"least"` // available between the begin and this end
 }
+
+// signalled reports whether a signal ended the process, or one that it waited for: shells then exit with 128
+// and the number of the signal.
+func (d *Death) signalled() bool { return d.Signal != 0 || d.Code > 128 }
 
 // Kill is a number of processes that the kernel's OOM killer ended.
 type Kill struct {
@@ -54,6 +82,8 @@ type Contestant struct {
 	CPUWaiting  float64 `json:"cpuWaiting"`  // percent of a core, before the incident
 	CPUIncident float64 `json:"cpuIncident"` // ms, during the incident
 	MaxResident int64   `json:"maxResident"`
+	// Elsewhere reports that its processes run outside of its cgroup, so that their cost is unknown.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Heartbeat is the record of a small daemon of the node.
@@ -68,6 +98,8 @@ type Neighbour struct {
 	Quiet  Latency   `json:"quiet"`
 	During Latency   `json:"during"`
 	Slots  []float64 `json:"slots,omitempty"` // answered requests per slot, as a share of the rate
+	// SlotWidth is the width of a slot in milliseconds.
+	SlotWidth float64 `json:"slotWidth,omitempty"`
 }
 
 // Latency is the latency of requests in milliseconds.

@@ -21,7 +21,7 @@ type Verdict string
 const (
 	Invalid Verdict = "invalid" // nothing was measured
 	Lost    Verdict = "lost"    // the kernel killed, or the node hung
-	Wrong   Verdict = "wrong"   // a pod ended that must not
+	Wrong   Verdict = "wrong"   // a pod ended or stopped that must not
 	Died    Verdict = "died"    // the contestant ended
 	Regret  Verdict = "regret"  // more ended than was needed
 	Won     Verdict = "won"
@@ -33,6 +33,7 @@ var Verdicts = []Verdict{Won, Regret, Died, Wrong, Lost, Invalid}
 // Limits of a node that is saved and of a run that is valid.
 const (
 	MaxHeartbeatGap = 10_000 // ms, of a kubelet that reports once per 10 s
+	MaxStandstill   = 10_000 // ms, in which the neighbour answers nothing
 	maxWitnessGap   = 1_000  // ms
 	earlyFactor     = 2      // an end before less than twice the threshold was available is early
 )
@@ -48,10 +49,13 @@ type Score struct {
 	Bystanders     []string `json:"bystanders,omitempty"`
 	Regrets        int      `json:"regrets"`
 	CrossingToDead *float64 `json:"crossingToDead,omitempty"` // ms
+	LeftAtKill     *int64   `json:"leftAtKill,omitempty"`     // least available until the end of the first right pod
 	Least          int64    `json:"least"`
-	Isolation      float64  `json:"isolation"`          // the neighbour's throughput in its worst hundredth, percent
+	Isolation      float64  `json:"isolation"`          // the neighbour's throughput in the worst hundredth of the seconds, percent
+	Standstill     float64  `json:"standstill"`         // ms, the longest time without an answer of the neighbour
 	P99Ratio       float64  `json:"p99Ratio,omitempty"` // its latency during the incident, by that before
 	HeartbeatGap   float64  `json:"heartbeatGap"`       // ms
+	CostUnknown    bool     `json:"costUnknown,omitempty"`
 	CPUWaiting     float64  `json:"cpuWaiting"`
 	CPUIncident    float64  `json:"cpuIncident"`
 	MaxResident    int64    `json:"maxResident"`
@@ -66,7 +70,7 @@ const (
 	ByKernel     By = "kernel"     // for lack of memory on the node
 	ByLimit      By = "limit"      // the kernel, at the pod's own limit
 	ByContestant By = "contestant" // a signal that the kernel did not count
-	ByItself     By = "itself"     // an exit with an error
+	ByItself     By = "itself"     // an exit with an error, or any end without a contestant
 )
 
 // End is the end of a pod, or of a part of it.
@@ -81,13 +85,14 @@ type End struct {
 func Of(e Expect, o *Observation) Score {
 	ends := Ends(o)
 	s := Score{
-		Least: o.Least, HeartbeatGap: o.Heartbeat.MaxGap, Isolation: isolation(o.Neighbour), P99Ratio: ratio(o.Neighbour),
-		KernelKills: max(killed(o, ends), o.MachineKills-atLimits(o, ends)),
+		Least: o.Least, HeartbeatGap: o.Heartbeat.MaxGap,
+		Isolation: isolation(&o.Neighbour), Standstill: standstill(&o.Neighbour), P99Ratio: ratio(&o.Neighbour),
+		KernelKills: max(o.kills(ByKernel), o.MachineKills-o.kills(ByLimit)),
 	}
 	if c := o.Contestant; c != nil {
-		s.CPUWaiting, s.CPUIncident, s.MaxResident = c.CPUWaiting, c.CPUIncident, c.MaxResident
+		s.CPUWaiting, s.CPUIncident, s.MaxResident, s.CostUnknown = c.CPUWaiting, c.CPUIncident, c.MaxResident, c.Elsewhere
 	}
-	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap
+	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && !o.Enlarged
 	s.judgeEnds(e, o, ends)
 	s.Verdict, s.Why = s.verdict(e, o, ends)
 	return s
@@ -96,7 +101,7 @@ func Of(e Expect, o *Observation) Score {
 // Ends returns the ends of pods in their order.
 func Ends(o *Observation) (all []End) {
 	for i := range o.Pods {
-		if end, ended := o.Pods[i].end(o.Threshold); ended {
+		if end, ended := o.end(&o.Pods[i]); ended {
 			all = append(all, end)
 		}
 	}
@@ -106,15 +111,20 @@ func Ends(o *Observation) (all []End) {
 
 // end returns the first end of a pod's process. The kernel counts what it kills; every other signal is
 // the contestant's, because the referee sends none before the run is over.
-func (p *Pod) end(threshold int64) (e End, ended bool) {
+func (o *Observation) end(p *Pod) (e End, ended bool) {
 	e = End{Pod: p.Name, Group: p.Group, At: math.Inf(1), Least: math.MaxInt64}
-	for _, d := range p.Deaths {
-		if d.Signal == 0 && d.Code == 0 {
+	bySignal := ByContestant
+	if o.Contestant == nil {
+		bySignal = ByItself
+	}
+	signals := int64(len(p.Lost))
+	for i := range p.Deaths {
+		d, by := &p.Deaths[i], ByItself
+		if d.signalled() {
+			by = bySignal
+			signals++
+		} else if d.Code == 0 {
 			continue
-		}
-		by := ByItself
-		if d.Signal != 0 {
-			by = ByContestant
 		}
 		if d.At < e.At {
 			e.At, e.By, e.Least = d.At, by, d.Least
@@ -122,45 +132,37 @@ func (p *Pod) end(threshold int64) (e End, ended bool) {
 	}
 	for _, at := range p.Lost {
 		if at < e.At {
-			e.At, e.By, e.Least = at, ByContestant, 0 // what was left then is unknown, and counts as nothing
+			e.At, e.By, e.Least = at, bySignal, o.leastUntil(at)
 		}
 	}
+	kernel := o.kernel(p)
 	for _, k := range p.Kills {
-		e.At, e.By, e.Least = min(e.At, k.At), ByKernel, k.Least
-		if p.AtLimit && k.Least >= threshold {
-			e.By = ByLimit
-		}
+		e.At, e.By, e.Least = min(e.At, k.At), kernel, k.Least
+	}
+	if e.By == ByLimit && signals > sum(p.Kills) { // a kill at the limit does not hide another one
+		e.By = bySignal
 	}
 	return e, e.By != ""
 }
 
-// killed counts the processes that the kernel killed for lack of memory on the node.
-func killed(o *Observation, ends []End) (n int64) {
-	for i, e := range o.Pods {
-		if by(ends, e.Name) == ByKernel {
-			n += sum(o.Pods[i].Kills)
+// kernel returns why the kernel killed in a pod, ByKernel or ByLimit, or "".
+func (o *Observation) kernel(p *Pod) (by By) {
+	for _, k := range p.Kills {
+		if by = ByKernel; p.AtLimit && k.Least >= o.Threshold {
+			by = ByLimit
+		}
+	}
+	return by
+}
+
+// kills counts the processes that the kernel killed for one of the two reasons.
+func (o *Observation) kills(by By) (n int64) {
+	for i := range o.Pods {
+		if p := &o.Pods[i]; o.kernel(p) == by {
+			n += sum(p.Kills)
 		}
 	}
 	return n
-}
-
-// atLimits counts the processes that the kernel killed at the limits of pods.
-func atLimits(o *Observation, ends []End) (n int64) {
-	for i, e := range o.Pods {
-		if by(ends, e.Name) == ByLimit {
-			n += sum(o.Pods[i].Kills)
-		}
-	}
-	return n
-}
-
-func by(ends []End, pod string) By {
-	for _, e := range ends {
-		if e.Pod == pod {
-			return e.By
-		}
-	}
-	return ""
 }
 
 func sum(kills []Kill) (n int64) {
@@ -198,6 +200,14 @@ func (s *Score) judgeEnds(e Expect, o *Observation, ends []End) {
 			took := end.At - *o.Crossed
 			s.CrossingToDead = &took
 		}
+		if left := end.Least; right == 1 && left < math.MaxInt64 {
+			s.LeftAtKill = &left
+		}
+	}
+	for _, p := range o.Pods {
+		if p.Stopped && !slices.Contains(e.MayKill, p.Group) && !slices.Contains(s.Bystanders, p.Name) {
+			s.Bystanders = append(s.Bystanders, p.Name)
+		}
 	}
 	if s.Ended == 0 && !e.Exhausts {
 		yes := true
@@ -206,7 +216,7 @@ func (s *Score) judgeEnds(e Expect, o *Observation, ends []End) {
 }
 
 func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) {
-	if why := invalid(e, o, ends); why != "" {
+	if why := invalid(o, ends); why != "" {
 		return Invalid, why
 	}
 	switch {
@@ -217,17 +227,23 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 	case o.Heartbeat.MaxGap > MaxHeartbeatGap:
 		return Lost, fmt.Sprintf("no heartbeat for %.1f s", o.Heartbeat.MaxGap/1000)
 	case len(s.Bystanders) > 0:
-		return Wrong, fmt.Sprintf("%d pods ended that must not", len(s.Bystanders))
+		return Wrong, fmt.Sprintf("%d pods ended or stopped that must not", len(s.Bystanders))
+	case s.Standstill > MaxStandstill:
+		return Wrong, fmt.Sprintf("the neighbour answered nothing for %.1f s", s.Standstill/1000)
+	case o.Enlarged:
+		return Wrong, "the limit of the node was raised"
 	case o.Contestant != nil && o.Contestant.Ended:
 		return Died, "the contestant ended by itself"
 	case s.Regrets > 0:
 		return Regret, fmt.Sprintf("%d ends more than needed, or too early", s.Regrets)
+	case e.Exhausts && o.Crossed == nil && len(ends) == 0: // last: a contestant may have stopped everything
+		return Invalid, "the threshold was never crossed"
 	}
 	return Won, ""
 }
 
 // invalid returns why a run measured nothing, or "".
-func invalid(e Expect, o *Observation, ends []End) string {
+func invalid(o *Observation, ends []End) string {
 	if o.Witness.Samples == 0 || o.Witness.MaxGap > maxWitnessGap {
 		return fmt.Sprintf("the witness was blind for %.0f ms", o.Witness.MaxGap)
 	}
@@ -236,38 +252,8 @@ func invalid(e Expect, o *Observation, ends []End) string {
 	}
 	for _, end := range ends {
 		if end.By == ByItself {
-			return fmt.Sprintf("a process of pod %s exited with an error", end.Pod)
+			return fmt.Sprintf("a process of pod %s ended by itself", end.Pod)
 		}
 	}
-	if e.Exhausts && o.Crossed == nil && len(ends) == 0 {
-		return "the threshold was never crossed"
-	}
 	return ""
-}
-
-// isolation returns the neighbour's throughput in the worst hundredth of the time, in percent of its
-// rate: isol-01 of resctl-bench. A slot above the rate catches up with one below it, and counts as one
-// at the rate.
-func isolation(n Neighbour) float64 {
-	if len(n.Slots) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(n.Slots))
-	return 100 * min(Quantile(sorted, 0.01), 1)
-}
-
-func ratio(n Neighbour) float64 {
-	if n.Quiet.P99 == 0 || n.During.Requests == 0 {
-		return 0
-	}
-	return n.During.P99 / n.Quiet.P99
-}
-
-// Quantile returns a quantile of sorted numbers, the nearest rank; 0 for none.
-func Quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return sorted[min(max(rank, 0), len(sorted)-1)]
 }

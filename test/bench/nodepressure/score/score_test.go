@@ -113,6 +113,35 @@ func TestOf_JudgesRuns(t *testing.T) {
 			o.pod("hog").Deaths = nil
 		}, Score{Verdict: Died, Saved: true, RightVictim: &yes}},
 
+		{"kills a child of an innocent real program, whose shell reports it", exhausting, func(o *Observation) {
+			o.pod("calm-1").Deaths = []Death{{At: 1010, Code: 128 + sigkill, Least: 90 * mib}}
+		}, Score{Verdict: Wrong, Saved: true, RightVictim: &no, Ended: 2, Bystanders: []string{"calm-1"}, CrossingToDead: at(40)}},
+		{"kills a subprocess before there is pressure", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.pod("hog").Lost = nil, []float64{60}
+			o.SlotWidth, o.Slots = 50, []int64{900 * mib, 800 * mib, 60 * mib}
+		}, Score{Verdict: Regret, Saved: true, RightVictim: &yes, Ended: 1, Regrets: 1}},
+		{"kills what the kernel killed in at its limit", calm, func(o *Observation) {
+			hog := o.pod("hog")
+			hog.AtLimit, hog.Kills, hog.Lost = true, []Kill{{1000, 1, 300 * mib}}, []float64{1000}
+			hog.Deaths = []Death{killedAt(1200, 300*mib)}
+		}, Score{Verdict: Wrong, Saved: true, RightVictim: &no, Ended: 1, Bystanders: []string{"hog"}}},
+		{"stops innocent pods beside its kill", exhausting, func(o *Observation) { o.pod("calm-2").Stopped = true },
+			Score{Verdict: Wrong, Saved: true, RightVictim: &yes, Ended: 1, Bystanders: []string{"calm-2"}, CrossingToDead: at(40)}},
+		{"stops the right pod instead of killing it", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.pod("hog").Stopped = nil, true },
+			Score{Verdict: Won, Saved: true}},
+		{"stops all pods, so that nothing happens", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.Crossed = nil, nil
+			for _, name := range []string{"calm-1", "calm-2", "hog", "neighbour"} {
+				o.pod(name).Stopped = true
+			}
+		}, Score{Verdict: Wrong, Saved: true, Bystanders: []string{"neighbour", "calm-1", "calm-2"}}},
+		{"starves all pods, and lets them go before the end", calm, func(o *Observation) {
+			o.pod("hog").Deaths = nil
+			o.Neighbour.SlotWidth, o.Neighbour.Slots = 250, append(make([]float64, 41), 1)
+		}, Score{Verdict: Wrong, Saved: true, RightVictim: &yes}},
+		{"makes the node larger", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Enlarged = nil, true },
+			Score{Verdict: Wrong}},
+
 		{"ends one more than needed", Expect{Exhausts: true, MayKill: []string{"hog", "calm"}, Needed: 1}, func(o *Observation) {
 			o.pod("calm-1").Deaths = []Death{killedAt(3000, 60*mib)}
 		}, Score{Verdict: Regret, Saved: true, RightVictim: &yes, Ended: 2, Regrets: 1, CrossingToDead: at(40)}},
@@ -137,6 +166,8 @@ func TestOf_JudgesRuns(t *testing.T) {
 
 		{"the witness was blind", exhausting, func(o *Observation) { o.Witness.MaxGap = 1500 },
 			Score{Verdict: Invalid, Saved: true, RightVictim: &yes, Ended: 1, CrossingToDead: at(40)}},
+		{"a signal of unknown origin, without a contestant", calm, func(o *Observation) { o.Contestant = nil },
+			Score{Verdict: Invalid, Saved: true, RightVictim: &yes}},
 		{"a workload failed", exhausting, func(o *Observation) { o.pod("hog").Deaths = []Death{{At: 5, Code: 1}} },
 			Score{Verdict: Invalid, Saved: true}},
 		{"nothing happened", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Crossed = nil, nil },
@@ -171,8 +202,16 @@ func text(t *testing.T, v any) string {
 
 func TestOf_CopiesFigures(t *testing.T) {
 	s := Of(exhausting, observation())
+	if s.LeftAtKill == nil || *s.LeftAtKill != 60*mib || s.CostUnknown {
+		t.Errorf("got %+v, want 60 MiB left at the kill, and a known cost", s)
+	}
 	if s.Least != 60*mib || s.Isolation != 90 || s.P99Ratio != 1.5 || s.HeartbeatGap != 120 || s.CPUWaiting != 0.5 || s.CPUIncident != 12 || s.MaxResident != 20*mib {
 		t.Errorf("got %+v", s)
+	}
+	elsewhere := observation()
+	elsewhere.Contestant.Elsewhere = true
+	if c := Summarize([]Score{s, Of(exhausting, elsewhere)}); c.CPUIncident.N != 1 || c.MaxResident.N != 1 || c.CPUWaiting.N != 1 || c.LeftAtKill.N != 2 {
+		t.Errorf("got %+v, want an unknown cost left out", c)
 	}
 	alone := observation()
 	alone.Contestant, alone.Neighbour.Slots = nil, []float64{2, 1.5}
