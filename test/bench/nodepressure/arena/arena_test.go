@@ -46,7 +46,7 @@ func need(t *testing.T) arena.Layout {
 
 // TestNode_ContainsAndRemoves starts processes in a node, and looks for what is left of it.
 func TestNode_ContainsAndRemoves(t *testing.T) {
-	need(t)
+	layout := need(t)
 	n, err := arena.New(arena.Options{Limit: 64 * mib})
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +91,8 @@ func TestNode_ContainsAndRemoves(t *testing.T) {
 	if resident, err := n.MaxResident(); err != nil || resident == 0 {
 		t.Errorf("the contestant's resident set is %d, %v", resident, err)
 	}
+	checkStopped(t, all[0], pod, daemon)
+	checkEnlarged(t, n, layout)
 	dirs := []string{filepath.Dir(pod.Stat), filepath.Dir(daemon.Stat), n.Directory()}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
@@ -107,6 +109,41 @@ func TestNode_ContainsAndRemoves(t *testing.T) {
 	}
 	if err := n.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
+	}
+}
+
+// checkStopped stops the process of one place.
+func checkStopped(t *testing.T, cmd *exec.Cmd, place, other *arena.Place) {
+	t.Helper()
+	if place.Stopped() || other.Stopped() {
+		t.Error("a running process counts as stopped")
+	}
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a stopped process", place.Stopped)
+	if other.Stopped() {
+		t.Error("a process of another place counts as stopped")
+	}
+}
+
+// checkEnlarged raises the limit of a node.
+func checkEnlarged(t *testing.T, n *arena.Node, l arena.Layout) {
+	t.Helper()
+	if enlarged, err := n.Enlarged(); err != nil || enlarged {
+		t.Errorf("the limit as it was made: enlarged %v, %v", enlarged, err)
+	}
+	file, none := "memory.max", "max"
+	if l.Version == 1 {
+		file, none = "memory.limit_in_bytes", "-1"
+	}
+	for _, limit := range []string{fmt.Sprint(65 * mib), none} {
+		if err := os.WriteFile(filepath.Join(n.Directory(), file), []byte(limit), 0); err != nil {
+			t.Fatal(err)
+		}
+		if enlarged, err := n.Enlarged(); err != nil || !enlarged {
+			t.Errorf("a limit of %s instead of 64 MiB: enlarged %v, %v", limit, enlarged, err)
+		}
 	}
 }
 

@@ -87,6 +87,45 @@ func (n *Node) CPU() (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
+// Stopped reports whether the place has processes, and they are frozen or one of them is stopped by a signal.
+func (p *Place) Stopped() bool {
+	pids, err := processes(p.dirs)
+	if err != nil || len(pids) == 0 {
+		return false
+	}
+	for _, dir := range p.dirs {
+		if frozen, err := gauge.ValueOf(filepath.Join(dir, "cgroup.events"), "frozen"); err == nil && frozen != 0 {
+			return true
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "freezer.state")); err == nil && strings.TrimSpace(string(text)) != "THAWED" {
+			return true
+		}
+	}
+	for pid := range pids {
+		if fields, err := statOf(strconv.Itoa(pid)); err == nil && fields[0] == "T" {
+			return true
+		}
+	}
+	return false
+}
+
+// Enlarged reports whether the memory limit of the node is higher than that with which it was made.
+func (n *Node) Enlarged() (bool, error) {
+	if n.Machine {
+		return false, nil
+	}
+	file := "memory.max"
+	if n.layout.Version == 1 {
+		file = "memory.limit_in_bytes"
+	}
+	text, err := os.ReadFile(filepath.Join(n.memory(""), file))
+	if err != nil {
+		return false, err
+	}
+	limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return err != nil || limit > n.Limit, nil // "max" is no number
+}
+
 // MaxResident returns the sum of the maximum resident sets of the processes of the contestant's group in
 // bytes.
 func (n *Node) MaxResident() (sum int64, err error) {

@@ -147,14 +147,23 @@ func pidNamespace() (string, error) {
 
 // startTime returns when a process was started, in ticks since the boot.
 func startTime(pid string) (string, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	fields, err := statOf(pid)
 	if err != nil {
 		return "", err
+	}
+	return fields[19], nil
+}
+
+// statOf returns the fields of a process behind its name, of which the first is its state.
+func statOf(pid string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return nil, err
 	}
 	// The second field is a name in parentheses with arbitrary characters.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 20 {
-		return "", fmt.Errorf("/proc/%s/stat has %d fields after the name", pid, len(fields))
+		return nil, fmt.Errorf("/proc/%s/stat has %d fields after the name", pid, len(fields))
 	}
-	return fields[19], nil
+	return fields, nil
 }

@@ -32,6 +32,12 @@ func (s *state) observe() (*score.Observation, error) {
 		Slots:   report.Slots, SlotWidth: float64(slotWidth.Milliseconds()),
 	}
 	o.Crossed, o.Exhausted = moment(report.Crossed, ms), moment(report.Exhausted, ms)
+	if o.Plan, err = s.fingerprint(); err != nil {
+		return nil, err
+	}
+	if o.Enlarged, err = s.node.Enlarged(); err != nil {
+		return nil, err
+	}
 	if o.Contestant, err = s.observeContestant(); err != nil {
 		return nil, err
 	}
@@ -85,7 +91,7 @@ func (s *state) observeContestant() (*score.Contestant, error) {
 	}
 	c := &score.Contestant{
 		CPUWaiting:  100 * float64(s.cost.begin-s.cost.started) / float64(s.begin-s.quietFrom),
-		CPUIncident: float64(s.cost.end-s.cost.begin) / 1e6, MaxResident: resident,
+		CPUIncident: float64(s.cost.end-s.cost.begin) / 1e6, MaxResident: resident, Elsewhere: s.Contestant.Elsewhere,
 	}
 	c.Ended, c.Output = s.contestant.ended()
 	return c, nil
@@ -93,7 +99,7 @@ func (s *state) observeContestant() (*score.Contestant, error) {
 
 // observePod collects the ends of a pod's processes up to the end of the incident.
 func (s *state) observePod(x *instance, report *watch.Report, ms func(int64) float64) (p score.Pod, err error) {
-	p = score.Pod{Name: x.name, Group: x.group, Daemon: x.daemon, AtLimit: x.place.AtLimit()}
+	p = score.Pod{Name: x.name, Group: x.group, Daemon: x.daemon, AtLimit: x.place.AtLimit(), Stopped: x.place.Stopped()}
 	for _, d := range report.Deaths {
 		if d.Pod != x.id || d.At > s.end {
 			continue
@@ -153,7 +159,7 @@ const serveSlot = 250 * time.Millisecond
 // digest summarizes requests before and during the incident. A request that was due and has no answer at
 // the end has waited until then.
 func digest(requests []hog.Request, rate int, quietFrom, begin, end int64) score.Neighbour {
-	n := score.Neighbour{Rate: float64(rate)}
+	n := score.Neighbour{Rate: float64(rate), SlotWidth: float64(serveSlot.Milliseconds())}
 	var before, during []float64
 	slots := int((end - begin) / int64(serveSlot))
 	answered := make([]float64, slots)

@@ -1,6 +1,9 @@
 package referee
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
@@ -26,24 +29,27 @@ type plan struct {
 	total     int64
 	threshold int64
 	gauge     gauge.Gauge
-	dice      *rand.Rand
+	seed      uint64
 	phase     time.Duration // of the contestant's period that passes before the incident
 	order     []int         // in which pods are made
 }
 
 // newPlan draws the numbers of a run from its seed.
 func newPlan(i spec.Incident, g gauge.Gauge, seed uint64, period time.Duration) *plan {
-	name := fnv.New64a()
-	_, _ = name.Write([]byte(i.Name)) // a hash has no errors
-	p := &plan{
-		Incident: i, total: g.Total, threshold: i.Threshold.Of(g.Total), gauge: g,
-		dice: rand.New(rand.NewPCG(seed, name.Sum64())),
-	}
+	p := &plan{Incident: i, total: g.Total, threshold: i.Threshold.Of(g.Total), gauge: g, seed: seed}
 	if period > 0 {
-		p.phase = time.Duration(p.dice.Int64N(int64(period)))
+		p.phase = time.Duration(p.dice("phase").Int64N(int64(period)))
 	}
-	p.order = p.dice.Perm(len(p.instances()))
+	p.order = p.dice("order").Perm(len(p.instances()))
 	return p
+}
+
+// dice returns the numbers for one purpose. They depend on the incident, the seed and the purpose only: neither
+// on the contestant, nor on the order in which pods end and are replaced.
+func (p *plan) dice(purpose string) *rand.Rand {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(p.Name + "/" + purpose)) // a hash has no errors
+	return rand.New(rand.NewPCG(p.seed, name.Sum64()))
 }
 
 // podInstance is one pod of an incident.
@@ -61,37 +67,67 @@ func (p *plan) instances() (all []podInstance) {
 	return all
 }
 
-// programs returns what the processes of a pod or daemon do. The caller adds the files.
-func (p *plan) programs(processes []spec.Process) (all []hog.Program) {
+// programs returns what the processes of one pod or daemon do. The caller adds the files.
+func (p *plan) programs(name string, processes []spec.Process) (all []hog.Program) {
+	dice := p.dice("programs of " + name)
 	for i := range processes {
 		x := &processes[i]
 		for range x.Count {
 			all = append(all, hog.Program{
-				Gauge: p.gauge, Before: p.steps(x.Before), Steps: p.steps(x.Steps), Exec: x.Command, IgnoreTerm: x.IgnoreTerm,
+				Gauge: p.gauge, Before: p.steps(dice, x.Before), Steps: p.steps(dice, x.Steps), Exec: x.Command, IgnoreTerm: x.IgnoreTerm,
 			})
 		}
 	}
 	return all
 }
 
-func (p *plan) steps(steps []spec.Step) (all []hog.Step) {
+func (p *plan) steps(dice *rand.Rand, steps []spec.Step) (all []hog.Step) {
 	for i := range steps {
 		s := &steps[i]
 		all = append(all, hog.Step{
-			Verb: s.Verb, Bytes: s.Amount.Of(p.total), AllBut: s.Amount.AllBut, Rate: p.vary(s.Rate.Of(p.total)),
-			Time: time.Duration(p.vary(int64(s.Time))), Count: s.Count, AtOnce: s.AtOnce,
-			Every: time.Duration(p.vary(int64(s.Every))), Session: s.Session, Steps: p.steps(s.Steps),
+			Verb: s.Verb, Bytes: s.Amount.Of(p.total), AllBut: s.Amount.AllBut, Rate: p.vary(dice, s.Rate.Of(p.total)),
+			Time: time.Duration(p.vary(dice, int64(s.Time))), Count: s.Count, AtOnce: s.AtOnce,
+			Every: time.Duration(p.vary(dice, int64(s.Every))), Session: s.Session, Steps: p.steps(dice, s.Steps),
 		})
 	}
 	return all
 }
 
 // vary changes a number by at most the jitter of the incident.
-func (p *plan) vary(n int64) int64 {
+func (p *plan) vary(dice *rand.Rand, n int64) int64 {
 	if p.Jitter == 0 || n == 0 {
 		return n
 	}
-	return max(int64(float64(n)*(1+p.Jitter*(2*p.dice.Float64()-1))), 1)
+	return max(int64(float64(n)*(1+p.Jitter*(2*dice.Float64()-1))), 1)
+}
+
+// fingerprint identifies what a run does to its node: equal for one incident, seed and size of the node, whatever
+// the contestant. Successors of pods are drawn in the same way.
+func (p *plan) fingerprint() (string, error) {
+	type drawn struct {
+		Name     string
+		Programs []hog.Program
+		UID      string
+	}
+	programs := func(name string, processes []spec.Process) []hog.Program {
+		all := p.programs(name, processes)
+		for i := range all {
+			all[i].Gauge = gauge.Gauge{} // its file has the name of the cgroup
+		}
+		return all
+	}
+	var pods []drawn
+	all := p.instances()
+	for _, i := range p.order {
+		name := all[i].name
+		pods = append(pods, drawn{name, programs(name, all[i].pod.Processes), newUID(p.dice("names of " + name))})
+	}
+	text, err := json.Marshal([]any{p.total, p.threshold, pods, programs(daemonName, p.System)})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:12], nil
 }
 
 // neighbour is the pod that serves requests.

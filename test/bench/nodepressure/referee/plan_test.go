@@ -29,7 +29,7 @@ func planned() spec.Incident {
 func TestPlan_DependsOnSeedOnly(t *testing.T) {
 	draw := func(seed uint64) []any {
 		p := newPlan(planned(), gauge.Gauge{Total: 1000 * mib}, seed, 10*time.Second)
-		return []any{p.phase, p.order, p.programs(p.Pods[0].Processes)}
+		return []any{p.phase, p.order, p.programs("a-1", p.Pods[0].Processes)}
 	}
 	if a, b := draw(1), draw(1); !reflect.DeepEqual(a, b) {
 		t.Errorf("the same seed gave\n%v\n%v", a, b)
@@ -40,9 +40,60 @@ func TestPlan_DependsOnSeedOnly(t *testing.T) {
 	for seed := range uint64(200) {
 		p := newPlan(planned(), gauge.Gauge{Total: 1000 * mib}, seed, 10*time.Second)
 		order := slices.Sorted(slices.Values(p.order))
-		held := p.programs(p.Pods[0].Processes)[1].Steps[0].Time
+		held := p.programs("a-1", p.Pods[0].Processes)[1].Steps[0].Time
 		if p.phase < 0 || p.phase >= 10*time.Second || !slices.Equal(order, []int{0, 1, 2, 3}) || held < 800*time.Millisecond || held > 1200*time.Millisecond {
 			t.Fatalf("seed %d: phase %v, order %v, hold %v", seed, p.phase, p.order, held)
+		}
+	}
+}
+
+// TestFingerprint_IsThatOfTheRun checks that two contestants with one seed meet the same incident, and that
+// no other two runs have the same fingerprint.
+func TestFingerprint_IsThatOfTheRun(t *testing.T) {
+	of := func(change func(*spec.Incident), total int64, seed uint64, period time.Duration, usage string) string {
+		i := planned()
+		change(&i)
+		id, err := newPlan(i, gauge.Gauge{Total: total, Usage: usage}, seed, period).fingerprint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	same := func(*spec.Incident) {}
+	first := of(same, 1000*mib, 1, 10*time.Second, "/npb-1")
+	if len(first) != 12 || first != of(same, 1000*mib, 1, 0, "/npb-2") || first != of(same, 1000*mib, 1, time.Second, "") {
+		t.Error("the contestant's period or the name of the cgroup changes the incident")
+	}
+	for name, other := range map[string]string{
+		"seed": of(same, 1000*mib, 2, 0, ""), "size of the node": of(same, 900*mib, 1, 0, ""),
+		"incident": of(func(i *spec.Incident) { i.Name = "other" }, 1000*mib, 1, 0, ""),
+		"step":     of(func(i *spec.Incident) { i.Pods[0].Processes[0].Steps[0].Time += time.Millisecond }, 1000*mib, 1, 0, ""),
+		"daemon":   of(func(i *spec.Incident) { i.System = []spec.Process{{Count: 1}} }, 1000*mib, 1, 0, ""),
+	} {
+		if other == first {
+			t.Errorf("another %s, and the same fingerprint", name)
+		}
+	}
+}
+
+func TestPrograms_DifferBetweenPods(t *testing.T) {
+	p := newPlan(planned(), gauge.Gauge{Total: 1000 * mib}, 1, 0)
+	first, successor := p.programs("a-1", p.Pods[0].Processes), p.programs("a-1+1", p.Pods[0].Processes)
+	if reflect.DeepEqual(first, successor) {
+		t.Errorf("a pod and its successor have the same times: %v", first)
+	}
+	if again := p.programs("a-1", p.Pods[0].Processes); !reflect.DeepEqual(first, again) {
+		t.Errorf("the numbers of a pod depend on what was drawn before: %v, then %v", first, again)
+	}
+}
+
+func TestSettleTime_IsAPeriodOfTheContestant(t *testing.T) {
+	for _, c := range []struct{ settle, period, want time.Duration }{
+		{5 * time.Second, 10 * time.Second, 12 * time.Second}, {5 * time.Second, time.Second, 5 * time.Second},
+	} {
+		s := &state{Run: Run{Contestant: spec.Contestant{Phase: c.period}}, crew: &crew{plan: &plan{Incident: spec.Incident{Settle: c.settle}}}}
+		if got := s.settleTime(); got != c.want {
+			t.Errorf("settle %v, period %v: got %v, want %v", c.settle, c.period, got, c.want)
 		}
 	}
 }
@@ -53,7 +104,7 @@ func TestSteps_AreAbsolute(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPlan(spec.Incident{}, gauge.Gauge{Total: 1000 * mib}, 1, 0)
-	got := p.steps([]spec.Step{
+	got := p.steps(p.dice("some"), []spec.Step{
 		{Verb: "grow", Amount: spec.Amount{Share: 0.06, AllBut: true}, Rate: rate},
 		{Verb: "spawn", Count: 3, AtOnce: 2, Every: time.Second, Session: true, Steps: []spec.Step{{Verb: "release", Amount: spec.Amount{Bytes: 7}}}},
 	})

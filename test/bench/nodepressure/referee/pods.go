@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,10 +59,10 @@ type crew struct {
 
 // addPod makes a pod with its manifest, and starts its processes.
 func (c *crew) addPod(pod *spec.Pod, name string, programs []hog.Program, replacements int) (*instance, error) {
-	id := len(c.made)
-	uid := c.uid()
+	id, dice := len(c.made), c.dice("names of "+name)
+	uid, container := newUID(dice), fmt.Sprintf("%016x", dice.Uint64())
 	class := c.qos(pod)
-	place, err := c.node.AddPod(uid, class, fmt.Sprintf("%016x", c.dice.Uint64()), pod.Limit.Of(c.total))
+	place, err := c.node.AddPod(uid, class, container, pod.Limit.Of(c.total))
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +83,9 @@ func (c *crew) addPod(pod *spec.Pod, name string, programs []hog.Program, replac
 // daemonScore is the oom_score_adj of a node's important daemons.
 const daemonScore = -999
 
+// daemonName is the name of the daemons of an incident in results.
+const daemonName = "daemon"
+
 // addDaemon starts processes outside of all pods.
 func (c *crew) addDaemon(name string, programs []hog.Program) (*instance, error) {
 	place, err := c.node.AddService(name)
@@ -92,9 +96,9 @@ func (c *crew) addDaemon(name string, programs []hog.Program) (*instance, error)
 	return x, c.start(x, daemonScore, programs)
 }
 
-// uid returns a UID from the seed.
-func (c *crew) uid() string {
-	a, b := c.dice.Uint64(), c.dice.Uint64()
+// newUID returns a UID of a pod.
+func newUID(dice *rand.Rand) string {
+	a, b := dice.Uint64(), dice.Uint64()
 	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
 }
 
@@ -194,5 +198,6 @@ func (x *instance) watched() *watch.Pod {
 func (c *crew) replace(x *instance) (*instance, error) {
 	made := x.pod.Replace.Times - x.left + 1
 	name, _, _ := strings.Cut(x.name, "+")
-	return c.addPod(x.pod, fmt.Sprintf("%s+%d", name, made), c.programs(x.pod.Processes), x.left-1)
+	name = fmt.Sprintf("%s+%d", name, made)
+	return c.addPod(x.pod, name, c.programs(name, x.pod.Processes), x.left-1)
 }

@@ -166,7 +166,7 @@ func (s *state) populate() (err error) {
 	pods := s.instances()
 	for _, i := range s.order {
 		one := pods[i]
-		if _, err := s.addPod(one.pod, one.name, s.programs(one.pod.Processes), one.pod.Replace.Times); err != nil {
+		if _, err := s.addPod(one.pod, one.name, s.programs(one.name, one.pod.Processes), one.pod.Replace.Times); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (s *state) populate() (err error) {
 	if len(s.System) == 0 {
 		return nil
 	}
-	_, err = s.addDaemon("daemon", s.programs(s.System))
+	_, err = s.addDaemon(daemonName, s.programs(daemonName, s.System))
 	return err
 }
 
@@ -260,10 +260,17 @@ func (s *state) happen(ctx context.Context) error {
 		}
 		settled = nil
 		if s.Expect.Exhausts && expected >= s.Expect.Needed && pending == 0 {
-			settled = time.After(s.Settle)
+			settled = time.After(s.settleTime())
 		}
 	}
 }
+
+// overdue is the time after a period of the contestant in which its next check has certainly happened.
+const overdue = 2 * time.Second
+
+// settleTime is the time after the expected ends in which further deaths count: at least a period of the
+// contestant, whose next check may find another victim.
+func (s *state) settleTime() time.Duration { return max(s.Settle, s.Contestant.Phase+overdue) }
 
 // succeed makes the successor of an instance, and has it watched.
 func (s *state) succeed(x *instance) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,13 +44,22 @@ func cheat(args []string) {
 		if args[0] == "dies" {
 			os.Exit(1)
 		}
+		if args[0] == "enlarges the node" {
+			_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.max"), []byte("max"), 0)
+			_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.limit_in_bytes"), []byte("-1"), 0)
+			continue
+		}
 		pods, largest := cheatPods(args[3])
+		signal := syscall.SIGKILL
+		if args[0] == "stops all" {
+			signal = syscall.SIGSTOP
+		}
 		for pod, pids := range pods {
 			if args[0] == "kills the innocent" && pod == largest || args[0] == "kills the largest" && pod != largest {
 				continue
 			}
 			for _, pid := range pids {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				_ = syscall.Kill(pid, signal)
 			}
 		}
 		if args[0] == "kills the largest" { // the memory of the first comes back later
@@ -99,24 +109,50 @@ pods:
 expect: {exhausts: true, mayKill: [hog], needed: 1, cause: test}
 `
 
-// TestRun_GivesCheatsWhatTheyDeserve runs the referee on a node of 192 MiB against contestants that cheat. The
-// hog needs two seconds from the threshold to the limit, and every contestant looks every 5 ms.
-func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
-	if _, err := arena.Detect(); err != nil {
+// needNode skips the test where no node can be made, and fails it with CI=true. It returns the name of the
+// file with the node's usage.
+func needNode(t *testing.T) string {
+	t.Helper()
+	l, err := arena.Detect()
+	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("CI=true and no node can be made: %v", err)
 		}
 		t.Skip(err)
 	}
+	if l.Version == 2 {
+		return "memory.current"
+	}
+	return "memory.usage_in_bytes"
+}
+
+// runCheat runs the small incident against a cheat.
+func runCheat(t *testing.T, incident spec.Incident, name, usage string, seed uint64) *score.Observation {
+	t.Helper()
+	text := fmt.Sprintf("name: cheat\ntitle: It cheats\narenas: [cgroup]\nsees: [node, pods]\nprograms:\n  - name: cheat\n    ready: {line: ^watching}\n"+
+		"    command: [/proc/self/exe, cheat, %q, '{{nodeDirectory}}/%s', '{{total}}', '{{podsDirectory}}']\n", name, usage)
+	contestant, err := spec.ParseContestant([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const scratch = "/var/tmp"
+	o, err := Run{Incident: incident, Contestant: contestant, Seed: seed, Scratch: scratch}.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leftNothing(t, scratch)
+	return o
+}
+
+// TestRun_GivesCheatsWhatTheyDeserve runs the referee on a node of 192 MiB against contestants that cheat. The
+// hog needs two seconds from the threshold to the limit, and every contestant looks every 5 ms.
+func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
+	usage := needNode(t)
 	incident, err := spec.ParseIncident([]byte(smallIncident))
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect := score.Expect{Exhausts: incident.Expect.Exhausts, MayKill: incident.Expect.MayKill, Needed: incident.Expect.Needed}
-	usage := "memory.usage_in_bytes"
-	if l, _ := arena.Detect(); l.Version == 2 {
-		usage = "memory.current"
-	}
 	for _, c := range []struct {
 		name       string
 		verdict    score.Verdict
@@ -129,19 +165,15 @@ func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
 		{"kills the innocent", score.Lost, true, 3, "false"},
 		{"kills all", score.Wrong, false, 3, "any"},
 		{"dies", score.Lost, true, 0, "nil"},
+		{"stops all", score.Wrong, false, 3, "nil"},
+		{"enlarges the node", score.Wrong, false, 0, "nil"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			scratch := "/var/tmp"
-			text := fmt.Sprintf("name: cheat\ntitle: It cheats\narenas: [cgroup]\nsees: [node, pods]\nprograms:\n  - name: cheat\n    ready: {line: ^watching}\n"+
-				"    command: [/proc/self/exe, cheat, %q, '{{nodeDirectory}}/%s', '{{total}}', '{{podsDirectory}}']\n", c.name, usage)
-			contestant, err := spec.ParseContestant([]byte(text))
-			if err != nil {
-				t.Fatal(err)
+			incident := incident
+			if c.right == "nil" && !c.kills { // nothing ends, so that the incident lasts to its end
+				incident.Duration = 12 * time.Second
 			}
-			o, err := Run{Incident: incident, Contestant: contestant, Seed: 1, Scratch: scratch}.Do(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := runCheat(t, incident, c.name, usage, 1)
 			s := score.Of(expect, o)
 			right := "nil"
 			if s.RightVictim != nil {
@@ -153,8 +185,30 @@ func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
 			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || o.Neighbour.Quiet.Requests == 0 || len(o.Slots) == 0 {
 				t.Errorf("observed %+v", o)
 			}
-			leftNothing(t, scratch)
 		})
+	}
+}
+
+// TestRun_DependsOnSeed runs the small incident three times. What the referee does to the node is equal for
+// one seed; the times of what happens are those of the machine, and are not compared.
+func TestRun_DependsOnSeed(t *testing.T) {
+	usage := needNode(t)
+	incident, err := spec.ParseIncident([]byte(strings.Replace(smallIncident, "duration: 40s", "duration: 40s\njitter: 10%", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(o *score.Observation) (all []string) {
+		for _, p := range o.Pods {
+			all = append(all, p.Name)
+		}
+		return all
+	}
+	first, again, other := runCheat(t, incident, "kills the largest", usage, 1), runCheat(t, incident, "kills the largest", usage, 1), runCheat(t, incident, "kills the largest", usage, 2)
+	if first.Plan == "" || first.Plan != again.Plan || !slices.Equal(names(first), names(again)) {
+		t.Errorf("one seed gave the plans %q with %v and %q with %v", first.Plan, names(first), again.Plan, names(again))
+	}
+	if other.Plan == first.Plan {
+		t.Errorf("two seeds gave the plan %s", first.Plan)
 	}
 }
 

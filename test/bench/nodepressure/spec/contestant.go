@@ -23,6 +23,7 @@ type Contestant struct {
 	Before     [][]string // commands, before the pods exist
 	After      [][]string // commands, after the programs have ended
 	Programs   []Program  // none: the kernel alone
+	Elsewhere  bool       // its processes run outside of its cgroup, so that their cost is unknown
 }
 
 // Need is a prerequisite. Exactly one of Program, File, Cgroup and Pods is set.
@@ -101,7 +102,7 @@ func (f field) contestant() Contestant {
 	defer o.end()
 	c := Contestant{
 		Name: o.get("name").name(), Title: o.get("title").sentence(), Documented: o.get("documented").text(),
-		Names: "cgroupfs", Phase: o.get("phase").duration(),
+		Names: "cgroupfs", Phase: o.get("phase").duration(), Elsewhere: o.get("elsewhere").boolean(),
 	}
 	arenas := o.get("arenas")
 	for _, a := range arenas.list(2) {

@@ -131,6 +131,7 @@ func TestParseContestant_NamesTheField(t *testing.T) {
 		{"signal", "ready: {line: ^ready}", "ready: {line: ^ready}\n    stop: {signal: STOP}", "programs[0].stop.signal: STOP: use TERM"},
 		{"need", "sees: [node]", "sees: [node]\nneeds: [{because: x}]", "needs[0]: want exactly one of program, file, cgroup and pods"},
 		{"why", "sees: [node]", "sees: [node]\nneeds: [{file: /x}]", "needs[0].because: required"},
+		{"elsewhere", "sees: [node]", "sees: [node]\nelsewhere: maybe", "elsewhere: maybe: want true or false"},
 		{"path", "sees: [node]", "sees: [node]\nfiles: [{name: ../x, text: y}]", "files[0].name: want the name of a file"},
 		{"text", "sees: [node]", "sees: [node]\nfiles: [{name: x, text: '{{manifests}}'}]", "files[0].text: {{manifests}} is not available"},
 		{"before", "sees: [node]", "sees: [node]\nbefore: [[]]", "before[0]: want a program and its arguments"},
