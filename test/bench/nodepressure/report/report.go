@@ -203,6 +203,7 @@ type metric struct {
 
 var metrics = []metric{
 	{"crossing to dead", func(c *score.Cell) score.Spread { return c.CrossingToDead }, showTime},
+	{"left at the kill", func(c *score.Cell) score.Spread { return c.LeftAtKill }, showBytes},
 	{"least left", func(c *score.Cell) score.Spread { return c.Least }, showBytes},
 	{"neighbour’s throughput", func(c *score.Cell) score.Spread { return c.Isolation }, showPercent},
 	{"neighbour’s p99", func(c *score.Cell) score.Spread { return c.P99Ratio }, showFactor},
@@ -212,14 +213,19 @@ var metrics = []metric{
 	{"resident", func(c *score.Cell) score.Spread { return c.MaxResident }, showBytes},
 }
 
-// Show returns the metric of a cell as "median (worst)".
+// Show returns the metric of a cell as "median (worst)", and the number of runs with a value if it is not
+// that of all runs.
 func (m metric) Show(c *score.Cell) string {
 	s := m.of(c)
-	switch s.N {
-	case 0:
+	if s.N == 0 {
 		return "–"
-	case 1:
-		return m.show(s.Median)
 	}
-	return m.show(s.Median) + " (" + m.show(s.Worst) + ")"
+	text := m.show(s.Median)
+	if s.N > 1 {
+		text += " (" + m.show(s.Worst) + ")"
+	}
+	if s.N < c.Runs {
+		text += fmt.Sprintf(", n = %d", s.N)
+	}
+	return text
 }

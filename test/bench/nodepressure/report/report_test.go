@@ -139,6 +139,15 @@ func TestShow_IsShort(t *testing.T) {
 			t.Errorf("got %s, want %s", c.got, c.want)
 		}
 	}
+	some := metric{"some", func(c *score.Cell) score.Spread { return c.LeftAtKill }, showBytes}
+	for want, c := range map[string]score.Cell{
+		"–": {Runs: 3}, "2Mi, n = 1": {Runs: 3, LeftAtKill: score.Spread{N: 1, Median: 2 << 20, Worst: 2 << 20}}, "2Mi": {Runs: 1, LeftAtKill: score.Spread{N: 1, Median: 2 << 20}},
+		"2Mi (1Mi)": {Runs: 3, LeftAtKill: score.Spread{N: 3, Median: 2 << 20, Worst: 1 << 20}}, "2Mi (1Mi), n = 2": {Runs: 3, LeftAtKill: score.Spread{N: 2, Median: 2 << 20, Worst: 1 << 20}},
+	} {
+		if got := some.Show(&c); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
 
 func TestLine_IsBounded(t *testing.T) {
