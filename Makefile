@@ -128,6 +128,8 @@ test-kernel: ## the packages that press on the real kernel (root)
 
 test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root)
 	$(GO) run ./test/harness/vm test $(V2)
+	$(foreach p,$(notdir $(NPB_KERNEL)),$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-$(p).test ./$(p) && \
+	$(GO) run ./test/harness/vm run -env CI=true -- bin/npb-$(p).test -test.timeout 15m && ) true
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
@@ -236,16 +238,21 @@ CONTESTANTS ?=
 SEED        ?= 1
 MACHINE     ?=
 RESULTS     ?= bin/node-pressure-bench.results
+node-pressure-bench-vm: MACHINE := $(or $(MACHINE),virtual machine)
 NPB          = bin/node-pressure-bench run -runs $(RUNS) -seed $(SEED) -incidents '$(INCIDENTS)' -contestants '$(CONTESTANTS)' -machine '$(MACHINE)'
-NPB_VM       = bin/vm run -limit 24h $(1) -put bin/plimsoll -put bin/node-pressure-loop -put bin/earlyoom $$(ldd bin/earlyoom | grep -o '/[^ ]*' | sed 's/^/-put /') \
-  -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt && bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt
 NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/report.html -markdown $(RESULTS)/report.md
+# The virtual machine has the peers and the real programs of the incidents from Debian. Results are collected also
+# if it ends early.
+NPB_SUITE    = bookworm
+NPB_PACKAGES = earlyoom nohang oomd systemd-oomd stress-ng redis-server postgresql default-jdk-headless gcc python3
+NPB_VM       = bin/vm run -limit 48h -systemd -suite $(NPB_SUITE) $(addprefix -package ,$(NPB_PACKAGES)) $(1) -put bin/plimsoll -put bin/node-pressure-loop \
+  -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt; status=$$?; bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt && exit $$status
 
 node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## contestants against incidents, each node a cgroup of this machine: results, page and table (root; RUNS=10 INCIDENTS=dips,one-malloc CONTESTANTS=kernel,plimsoll)
-	$(NPB) -out $(RESULTS)
+	$(NPB) -continue -out $(RESULTS)
 	$(NPB_REPORT)
 
-node-pressure-bench-vm: build bin/node-pressure-bench bin/node-pressure-loop bin/earlyoom ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
+node-pressure-bench-vm: build bin/node-pressure-bench bin/node-pressure-loop ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
 	$(GO) build -o bin/vm ./test/harness/vm
 	$(call NPB_VM,-m 2560,)
 	$(call NPB_VM,-m 1280,-arena machine)

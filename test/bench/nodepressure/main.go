@@ -1,7 +1,7 @@
 // Node-pressure-bench measures how well a node survives pressure on its memory, with any program or none
 // in charge of it.
 //
-//	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] -out FOLDER
+//	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] -out FOLDER
 //	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE]
 //	node-pressure-bench collect -out FOLDER < OUTPUT
 //	node-pressure-bench list

@@ -25,7 +25,7 @@ type options struct {
 	runs                   int
 	seed                   uint64
 	arena                  string
-	expendable             bool
+	expendable, proceed    bool
 	node                   string
 	scratch, out, machine  string
 }
@@ -41,6 +41,7 @@ func (o *options) parse(args []string) error {
 	flags.StringVar(&o.node, "node", "", "memory of a node that is a cgroup, such as 256MiB; empty: that of each incident")
 	flags.StringVar(&o.scratch, "scratch", "/var/tmp", "directory on a disk, for files of workloads")
 	flags.StringVar(&o.out, "out", "", "folder for the results; -: standard output, a line each")
+	flags.BoolVar(&o.proceed, "continue", false, "leave out runs of which the folder has a valid result already")
 	flags.StringVar(&o.machine, "machine", "", "name of this machine in the results; empty: the host name")
 	_ = flags.Parse(args) // exits on error
 	if o.out == "" || flags.NArg() > 0 || o.runs < 1 || o.arena != spec.Cgroup && o.arena != spec.Machine {
@@ -92,6 +93,7 @@ func (b *bench) load() (err error) {
 	}
 	for i := range b.incidents {
 		b.incidents[i].Node = size
+		b.incidents[i].Hash += "-" + spec.FormatBytes(size) // it is another incident
 	}
 	return nil
 }
@@ -152,31 +154,65 @@ const maxFailures = 10
 // has no result.
 func (b *bench) all(ctx context.Context) error {
 	var failures []error
+	p := &progress{begin: time.Now(), runs: b.runs * len(b.cells())}
 	for round := range b.runs {
 		seed := b.seed + uint64(round)
 		cells := b.cells()
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
-		for n, c := range cells {
+		for _, c := range cells {
 			r := b.result(c, seed)
-			if r.Unavailable = c.unavailable(b.arena, b.machine.Cgroup); r.Unavailable == "" {
+			if r.Unavailable = c.unavailable(b.arena, b.machine.Cgroup); r.Unavailable != "" && round > 0 || b.has(r) {
+				p.runs--
+				continue
+			}
+			if r.Unavailable == "" {
 				if err := b.once(ctx, c, r); err != nil {
 					failures = append(failures, err)
 					if ctx.Err() != nil || len(failures) > maxFailures {
 						return errors.Join(failures...)
 					}
+					p.runs--
 					fmt.Fprintln(os.Stderr, "failed:", err)
 					continue
 				}
-			} else if round > 0 {
-				continue
 			}
 			if err := r.Write(b.out); err != nil {
 				return err
 			}
-			fmt.Fprintf(os.Stderr, "round %d/%d, %d/%d: %s\n", round+1, b.runs, n+1, len(cells), summary(r))
+			if r.Unavailable != "" {
+				p.runs--
+			} else {
+				p.done++
+			}
+			fmt.Fprintf(os.Stderr, "%s: %s\n", p.text(time.Now()), summary(r))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// has reports whether the folder has a valid result of the same run, and runs are not repeated.
+func (b *bench) has(r *result.Result) bool {
+	if !b.proceed || b.out == "-" || r.Unavailable != "" {
+		return false
+	}
+	old, err := result.ReadFile(filepath.Join(b.out, r.Name()))
+	return err == nil && old.Score != nil && old.Score.Verdict != score.Invalid && old.Machine.Name == r.Machine.Name &&
+		old.Incident.Hash == r.Incident.Hash && old.Contestant.Hash == r.Contestant.Hash && old.Contestant.Version == r.Contestant.Version
+}
+
+// progress counts runs.
+type progress struct {
+	begin      time.Time
+	done, runs int
+}
+
+// text returns what is done, and about how long the rest takes.
+func (p *progress) text(now time.Time) string {
+	if p.done == 0 {
+		return fmt.Sprintf("0/%d", p.runs)
+	}
+	left := now.Sub(p.begin) / time.Duration(p.done) * time.Duration(p.runs-p.done)
+	return fmt.Sprintf("%d/%d, about %s left", p.done, p.runs, left.Round(time.Minute))
 }
 
 // cell is one incident with one contestant.

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/result"
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
@@ -12,7 +13,7 @@ func TestLoad_SetsNode(t *testing.T) {
 	for node, want := range map[string]int64{"": 1 << 30, "256MiB": 256 << 20, "1MiB": 0, "3GiB": 0, "some": 0} {
 		b := &bench{options: options{node: node, incidents: "dips", contestants: "kernel"}}
 		err := b.load()
-		if (want == 0) != (err != nil) || err == nil && b.incidents[0].Node != want {
+		if (want == 0) != (err != nil) || err == nil && (b.incidents[0].Node != want || strings.Contains(b.incidents[0].Hash, "-") != (node != "")) {
 			t.Errorf("-node %q: %v, want a node of %d bytes", node, err, want)
 		}
 	}
@@ -53,5 +54,59 @@ func TestResult_IsComplete(t *testing.T) {
 	}
 	if r.Format != result.Format {
 		t.Errorf("format %q", r.Format)
+	}
+}
+
+// TestHas_RepeatsOnlyWhatIsMissing writes a result, and asks for it and for others.
+func TestHas_RepeatsOnlyWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	run := func(change func(*bench, *result.Result)) (*bench, *result.Result) {
+		b := &bench{options: options{incidents: "dips", contestants: "kernel", arena: "cgroup", out: dir, proceed: true}, machine: result.Machine{Name: "m", Cgroup: 2}}
+		if err := b.load(); err != nil {
+			t.Fatal(err)
+		}
+		r := b.result(b.cells()[0], 7)
+		change(b, r)
+		return b, r
+	}
+	_, written := run(func(*bench, *result.Result) {})
+	written.Observation = &score.Observation{Neighbour: score.Neighbour{Quiet: score.Latency{Requests: 1}}, Witness: score.Witness{Samples: 1}, Heartbeat: score.Heartbeat{Alive: true}}
+	if err := written.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*bench, *result.Result)
+		want   bool
+	}{
+		"the same":           {func(*bench, *result.Result) {}, true},
+		"without -continue":  {func(b *bench, _ *result.Result) { b.proceed = false }, false},
+		"to standard output": {func(b *bench, _ *result.Result) { b.out = "-" }, false},
+		"another seed":       {func(_ *bench, r *result.Result) { r.Seed = 8 }, false},
+		"another version":    {func(_ *bench, r *result.Result) { r.Contestant.Version = "2" }, false},
+		"another incident":   {func(_ *bench, r *result.Result) { r.Incident.Hash += "-256Mi" }, false},
+		"another contestant": {func(_ *bench, r *result.Result) { r.Contestant.Hash = "x" }, false},
+		"another machine":    {func(_ *bench, r *result.Result) { r.Machine.Name = "n" }, false},
+	} {
+		if b, r := run(c.change); b.has(r) != c.want {
+			t.Errorf("%s: got %v, want %v", name, !c.want, c.want)
+		}
+	}
+	written.Observation.Witness.Samples = 0
+	if err := written.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if b, r := run(func(*bench, *result.Result) {}); b.has(r) {
+		t.Error("an invalid run is not repeated")
+	}
+}
+
+func TestProgress_EstimatesTheRest(t *testing.T) {
+	begin := time.Unix(0, 0)
+	p := &progress{begin: begin, done: 4, runs: 10}
+	if text := p.text(begin.Add(20 * time.Minute)); text != "4/10, about 30m0s left" {
+		t.Error(text)
+	}
+	if text := (&progress{runs: 10}).text(begin); text != "0/10" {
+		t.Error(text)
 	}
 }

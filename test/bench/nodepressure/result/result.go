@@ -127,18 +127,26 @@ func Read(folder string) (all []*Result, err error) {
 		if len(all) == maxFiles {
 			return fmt.Errorf("more than %d results", maxFiles)
 		}
-		text, err := readBounded(path)
-		if err != nil {
-			return err
+		r, err := ReadFile(path)
+		if err == nil {
+			all = append(all, r)
 		}
-		r, err := Parse(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		all = append(all, r)
-		return nil
+		return err
 	})
 	return all, err
+}
+
+// ReadFile reads the result of one file. Returns an error for a file that is none.
+func ReadFile(path string) (*Result, error) {
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
 }
 
 func readBounded(path string) ([]byte, error) {
