@@ -120,6 +120,9 @@ func (s *state) directories() (err error) {
 	if err := errors.Join(s.node.NoteDirectory(s.dir), s.node.NoteDirectory(s.scratch)); err != nil {
 		return err
 	}
+	if err := os.Chmod(s.scratch, 0o711); err != nil { // programs that refuse to run as root reach their part of it
+		return err
+	}
 	s.manifests, s.gate = filepath.Join(s.scratch, "manifests"), filepath.Join(s.dir, "gate")
 	s.records, s.beat = filepath.Join(s.dir, "records"), filepath.Join(s.dir, "beat")
 	if err := errors.Join(os.Mkdir(s.manifests, 0o700), os.Mkdir(filepath.Join(s.scratch, "contestant"), 0o700)); err != nil {
