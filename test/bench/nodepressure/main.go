@@ -3,6 +3,7 @@
 //
 //	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] -out FOLDER
 //	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE]
+//	node-pressure-bench show FILE…
 //	node-pressure-bench collect -out FOLDER < OUTPUT
 //	node-pressure-bench list
 //
@@ -29,10 +30,10 @@ import (
 
 // commands of the program.
 var commands = map[string]func(context.Context, []string) error{
-	"run": run, "report": writeReport, "collect": collect, "list": list,
+	"run": run, "report": writeReport, "show": show, "collect": collect, "list": list,
 }
 
-var errUsage = errors.New("usage: node-pressure-bench run | report | collect | list, each with -help")
+var errUsage = errors.New("usage: node-pressure-bench run | report | show FILE… | collect | list, each with -help")
 
 func main() {
 	role.RunIfAsked()
@@ -71,6 +72,23 @@ func writeReport(_ context.Context, args []string) error {
 		err = errors.Join(err, create(*markdown, r.Markdown))
 	}
 	return err
+}
+
+// show prints what happened in single runs.
+func show(_ context.Context, files []string) error {
+	if len(files) == 0 {
+		return errUsage
+	}
+	for _, name := range files {
+		r, err := result.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := report.Timeline(os.Stdout, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func create(name string, write func(io.Writer) error) error {

@@ -99,7 +99,7 @@ func (s *state) observeContestant() (*score.Contestant, error) {
 
 // observePod collects the ends of a pod's processes up to the end of the incident.
 func (s *state) observePod(x *instance, report *watch.Report, ms func(int64) float64) (p score.Pod, err error) {
-	p = score.Pod{Name: x.name, Group: x.group, Daemon: x.daemon, AtLimit: x.place.AtLimit(), Stopped: x.place.Stopped()}
+	p = score.Pod{Name: x.name, Group: x.group, UID: x.uid, Daemon: x.daemon, AtLimit: x.place.AtLimit(), Stopped: x.place.Stopped()}
 	for _, d := range report.Deaths {
 		if d.Pod != x.id || d.At > s.end {
 			continue
@@ -108,7 +108,7 @@ func (s *state) observePod(x *instance, report *watch.Report, ms func(int64) flo
 		if err != nil {
 			return p, err
 		}
-		one.At, one.Least = ms(d.At), d.Least
+		one.At, one.PID, one.Least = ms(d.At), d.PID, d.Least
 		p.Deaths = append(p.Deaths, one)
 	}
 	for _, k := range report.Kills {

@@ -25,6 +25,7 @@ type instance struct {
 	id        int
 	name      string // in results
 	group     string
+	uid       string // empty for a daemon
 	daemon    bool
 	pod       *spec.Pod // nil for a daemon
 	left      int       // replacements
@@ -66,7 +67,7 @@ func (c *crew) addPod(pod *spec.Pod, name string, programs []hog.Program, replac
 	if err != nil {
 		return nil, err
 	}
-	x := &instance{id: id, name: name, group: pod.Name, pod: pod, left: replacements, place: place}
+	x := &instance{id: id, name: name, group: pod.Name, uid: uid, pod: pod, left: replacements, place: place}
 	// Names reveal nothing about the part that a pod plays.
 	known := fmt.Sprintf("pod-%d", id+1)
 	text, err := manifest(known, uid, pod, class, c.total)

@@ -76,10 +76,7 @@ func section(r *result.Result) string {
 
 func newSection(results []*result.Result) *Section {
 	first := results[0]
-	s := &Section{Machine: first.Machine.String(), Node: "a cgroup with a limit"}
-	if first.Arena == "machine" {
-		s.Node = "the whole machine"
-	}
+	s := &Section{Machine: first.Machine.String(), Node: nodeOf(first.Arena)}
 	for _, name := range unique(results, func(r *result.Result) string { return program(r.Contestant) }) {
 		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return program(r.Contestant) == name })))
 	}
@@ -90,6 +87,13 @@ func newSection(results []*result.Result) *Section {
 		s.Incidents = append(s.Incidents, s.newIncident(only(results, func(r *result.Result) bool { return key(r.Incident.Named) == name })))
 	}
 	return s
+}
+
+func nodeOf(arena string) string {
+	if arena == "machine" {
+		return "the whole machine"
+	}
+	return "a cgroup with a limit"
 }
 
 // key identifies a file: two files with one name may differ.

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -147,6 +148,40 @@ func TestShow_IsShort(t *testing.T) {
 		if got := some.Show(&c); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+func TestTimeline_IsInOrder(t *testing.T) {
+	r := run("a", "grows", "first", 7, score.Lost)
+	crossed := 1000.0
+	r.Score.Why, r.Score.KernelKills = "the kernel killed 1 processes", 1
+	o := r.Observation
+	o.Duration, o.Crossed, o.Plan, o.Contestant = 6000, &crossed, "abc", &score.Contestant{Output: "its log"}
+	o.Pods = []score.Pod{
+		{Name: "hog", UID: "u-1", Deaths: []score.Death{{At: 1500, PID: 7, Signal: 9, Least: 1 << 20}}, Kills: []score.Kill{{At: 1499, Count: 1, Least: 1 << 20}}},
+		{Name: "calm", Deaths: []score.Death{{At: -200, PID: 8, Code: 3, Least: math.MaxInt64}}, Lost: []float64{1200}, Stopped: true},
+	}
+	var b bytes.Buffer
+	if err := Timeline(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	rest := b.String()
+	for _, want := range []string{
+		"first against grows, seed 7\n", "The node is a cgroup with a limit.", "threshold 100Mi, plan abc",
+		"-0.200 s  process 8 of calm ended by exit with status 3; least available until then unknown", "0.000 s  the incident begins",
+		"1.000 s  less than the threshold is available", "1.200 s  a signal ended a child in calm", "1.499 s  the kernel has killed 1 processes of hog (u-1); least available until then 1Mi",
+		"1.500 s  process 7 of hog (u-1) ended by signal 9", "6.000 s  the incident ends", "6.000 s  calm is stopped", "lost: the kernel killed 1 processes", "its log",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is missing or at another place in\n%s", want, b.String())
+		}
+		rest = after
+	}
+	r.Observation, r.Score, r.Unavailable = nil, nil, "no program"
+	b.Reset()
+	if err := Timeline(&b, r); err != nil || !strings.Contains(b.String(), "Not run: no program") {
+		t.Errorf("got %q, %v", b.String(), err)
 	}
 }
 

@@ -48,6 +48,7 @@ func (o *Observation) leastUntil(at float64) int64 {
 type Pod struct {
 	Name    string    `json:"name"`
 	Group   string    `json:"group"` // name in the incident
+	UID     string    `json:"uid,omitempty"`
 	Daemon  bool      `json:"daemon,omitempty"`
 	Deaths  []Death   `json:"deaths,omitempty"` // of its first processes
 	Kills   []Kill    `json:"kills,omitempty"`  // by the kernel
@@ -59,6 +60,7 @@ type Pod struct {
 // Death is the end of a process.
 type Death struct {
 	At     float64 `json:"at"`
+	PID    int     `json:"pid,omitempty"`
 	Signal int     `json:"signal,omitempty"` // 0: it exited
 	Code   int     `json:"code,omitempty"`
 	Least  int64   `json:"least"` // available between the begin and this end
