@@ -240,7 +240,7 @@ MACHINE     ?=
 RESULTS     ?= bin/node-pressure-bench.results
 node-pressure-bench-vm: MACHINE := $(or $(MACHINE),virtual machine)
 NPB          = bin/node-pressure-bench run -runs $(RUNS) -seed $(SEED) -incidents '$(INCIDENTS)' -contestants '$(CONTESTANTS)' -machine '$(MACHINE)'
-NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/report.html -markdown $(RESULTS)/report.md
+NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/report.html -markdown $(RESULTS)/report.md -picture $(RESULTS)/report.svg
 # The virtual machine has the peers and the real programs of the incidents from Debian. Results are collected also
 # if it ends early.
 NPB_SUITE    = bookworm

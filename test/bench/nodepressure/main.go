@@ -2,7 +2,7 @@
 // in charge of it.
 //
 //	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] -out FOLDER
-//	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE]
+//	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE] [-picture FILE]
 //	node-pressure-bench show FILE…
 //	node-pressure-bench collect -out FOLDER < OUTPUT
 //	node-pressure-bench list
@@ -55,8 +55,9 @@ func writeReport(_ context.Context, args []string) error {
 	in := flags.String("in", "", "folder with results")
 	html := flags.String("html", "", "page to write")
 	markdown := flags.String("markdown", "", "table to write")
+	picture := flags.String("picture", "", "picture of the verdicts to write, as SVG")
 	_ = flags.Parse(args) // exits on error
-	if *in == "" || *html == "" && *markdown == "" {
+	if *in == "" || *html == "" && *markdown == "" && *picture == "" {
 		flags.Usage()
 		return errUsage
 	}
@@ -65,11 +66,13 @@ func writeReport(_ context.Context, args []string) error {
 		return err
 	}
 	r := report.New(results)
-	if *html != "" {
-		err = create(*html, r.HTML)
-	}
-	if *markdown != "" {
-		err = errors.Join(err, create(*markdown, r.Markdown))
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{*html, r.HTML}, {*markdown, r.Markdown}, {*picture, r.Picture}} {
+		if file.name != "" {
+			err = errors.Join(err, create(file.name, file.write))
+		}
 	}
 	return err
 }

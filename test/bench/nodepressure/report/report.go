@@ -20,6 +20,7 @@ type Report struct{ Sections []*Section }
 type Section struct {
 	Machine     string
 	Node        string
+	Cgroup      int
 	Contestants []*Contestant // the one with the most runs won first
 	Incidents   []*Incident
 }
@@ -76,7 +77,7 @@ func section(r *result.Result) string {
 
 func newSection(results []*result.Result) *Section {
 	first := results[0]
-	s := &Section{Machine: first.Machine.String(), Node: nodeOf(first.Arena)}
+	s := &Section{Machine: first.Machine.String(), Node: nodeOf(first.Arena), Cgroup: first.Machine.Cgroup}
 	for _, name := range unique(results, func(r *result.Result) string { return program(r.Contestant) }) {
 		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return program(r.Contestant) == name })))
 	}

@@ -2,7 +2,10 @@ package report
 
 import (
 	"bytes"
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -147,6 +150,35 @@ func TestShow_IsShort(t *testing.T) {
 	} {
 		if got := some.Show(&c); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestPicture_ShowsShares(t *testing.T) {
+	all := results()
+	all[0].Contestant.Name, all[1].Contestant.Name, all[2].Contestant.Name = "<first>", "<first>", "<first>"
+	var b bytes.Buffer
+	if err := New(all).Picture(&b); err != nil {
+		t.Fatal(err)
+	}
+	picture := b.String()
+	for _, want := range []string{
+		`viewBox="0 0 760 `, "The node is a cgroup with a limit, cgroup v2", "&lt;first&gt;", `x="210.0" y="71" width="266.7" height="16" fill="#2da44e"`,
+		`x="476.7" y="71" width="133.3" height="16" fill="#cf222e"`, "won 2/3", "won 0/2",
+	} {
+		if !strings.Contains(picture, want) {
+			t.Errorf("the picture lacks %s:\n%s", want, picture)
+		}
+	}
+	if strings.Contains(picture, "third") || strings.Contains(picture, "<first>") {
+		t.Errorf("the picture has a contestant without runs, or an unescaped name:\n%s", picture)
+	}
+	decoder := xml.NewDecoder(&b)
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("the picture is no XML: %v", err)
 		}
 	}
 }
