@@ -246,23 +246,25 @@ NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/re
 NPB_SUITE    = bookworm
 NPB_PACKAGES = earlyoom nohang oomd systemd-oomd stress-ng redis-server postgresql default-jdk-headless gcc python3
 NPB_VM       = bin/vm run -limit 48h -systemd -suite $(NPB_SUITE) $(addprefix -package ,$(NPB_PACKAGES)) $(1) -put bin/plimsoll -put bin/node-pressure-loop \
-  -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt; status=$$?; bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt && exit $$status
+  -put bin/node-pressure-kubelet -put bin/components/kubelet -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt; status=$$?; bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt && exit $$status
 
 node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## contestants against incidents, each node a cgroup of this machine: results, page and table (root; RUNS=10 INCIDENTS=dips,one-malloc CONTESTANTS=kernel,plimsoll)
 	$(NPB) -continue -out $(RESULTS)
 	$(NPB_REPORT)
 
-node-pressure-bench-vm: build bin/node-pressure-bench bin/node-pressure-loop ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
+node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
 	$(GO) build -o bin/vm ./test/harness/vm
 	$(call NPB_VM,-m 2560,)
 	$(call NPB_VM,-m 1280,-arena machine)
 	$(NPB_REPORT)
 
-.PHONY: bin/node-pressure-bench bin/node-pressure-loop
+.PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
 bin/node-pressure-bench:
 	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w -X main.revision=$(REVISION)' -o ../../../bin/node-pressure-bench .
 bin/node-pressure-loop:
 	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w' -o ../../../bin/node-pressure-loop ./loop
+bin/node-pressure-kubelet:
+	$(GO) build -buildvcs=false -ldflags '-s -w' -o bin/node-pressure-kubelet ./test/bench/barekubelet
 
 EVICTIONS ?= 500
 POLICIES  ?= mutating validating none

@@ -93,7 +93,11 @@ func TestNode_ContainsAndRemoves(t *testing.T) {
 	}
 	checkStopped(t, all[0], pod, daemon)
 	checkEnlarged(t, n, layout)
-	dirs := []string{filepath.Dir(pod.Stat), filepath.Dir(daemon.Stat), n.Directory()}
+	inner := filepath.Join(filepath.Dir(pod.Stat), "of-the-contestant")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{inner, filepath.Dir(pod.Stat), filepath.Dir(daemon.Stat), n.Directory()}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@
 //     declares it expendable.
 //   - A process is in its cgroup before it executes the first instruction of its program ([Enter]).
 //   - [Node.Close] ends the processes in the node's cgroups, one by one by PID, and nothing else. It
-//     removes the directories that this package made, and nothing else.
+//     removes the directories that this package made, with those that a contestant made in them.
 //   - If the referee is killed, a process of its own session does the same ([Reap]). If that one is
 //     killed too, the next run does it ([Sweep]).
 package arena

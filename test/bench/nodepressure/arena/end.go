@@ -38,16 +38,20 @@ func (n *Node) EndContestant() error {
 // NoteDirectory has the reaper remove a directory of files too if this process is killed.
 func (n *Node) NoteDirectory(dir string) error { return n.reaper.note("directory", dir) }
 
-// remove ends the processes in directories, and removes them, the last made first.
+// remove ends the processes in directories and those below, which a contestant may have made, and removes
+// them.
 func remove(made []string) error {
 	deadline := time.Now().Add(patience)
 	for {
-		for _, dir := range made { // no new processes; the file is absent in other controllers
+		all, err := withBelow(made)
+		if err != nil {
+			return err
+		}
+		for _, dir := range all { // no new processes; the file is absent in other controllers
 			_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
 		}
-		err := endAll(made, deadline)
-		if err == nil {
-			err = removeDirectories(made)
+		if err = endAll(all, deadline); err == nil {
+			err = removeDirectories(all)
 		}
 		if err == nil {
 			return nil
@@ -59,8 +63,22 @@ func remove(made []string) error {
 	}
 }
 
-func removeDirectories(made []string) error {
-	for _, dir := range slices.Backward(made) {
+// withBelow returns directories and those below them, parents first. Those that are gone are left out.
+func withBelow(made []string) (all []string, err error) {
+	for _, dir := range made {
+		found, err := tree(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all) // a parent is the beginning of its children
+	return slices.Compact(all), nil
+}
+
+// removeDirectories removes the last one first.
+func removeDirectories(all []string) error {
+	for _, dir := range slices.Backward(all) {
 		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", dir, err)
 		}

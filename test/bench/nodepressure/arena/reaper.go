@@ -112,17 +112,19 @@ func Sweep() error {
 			if start, err := startTime(found[2]); err != nil && !errors.Is(err, os.ErrNotExist) || start == found[3] {
 				continue
 			}
-			made, err := tree(filepath.Join(m.dir, e.Name()))
-			errs = append(errs, err, remove(made))
+			errs = append(errs, remove([]string{filepath.Join(m.dir, e.Name())}))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// tree lists a directory and those below, parents first.
+// tree lists a directory and those below, without those that are gone meanwhile.
 func tree(dir string) (all []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil
+		case err == nil && e.IsDir():
 			all = append(all, path)
 		}
 		return err
