@@ -90,7 +90,7 @@ func valueOf(file, word string) uint64 {
 
 // Waits for the end of processes.
 const (
-	endPoll    = 2 // ms
+	endPoll    = 2                // ms
 	endTimeout = 20 * time.Second // after SIGKILL
 )
 

@@ -22,7 +22,7 @@ import (
 )
 
 // readyTimeout bounds the start of a contestant.
-const readyTimeout = 2 * time.Minute
+const readyTimeout = 4 * time.Minute
 
 // commandTimeout bounds a command before or after the programs.
 const commandTimeout = time.Minute
