@@ -123,6 +123,7 @@ func TestOf_JudgesRuns(t *testing.T) {
 		{"kills what the kernel killed in at its limit", calm, func(o *Observation) {
 			hog := o.pod("hog")
 			hog.AtLimit, hog.Kills, hog.Lost = true, []Kill{{1000, 1, 300 * mib}}, []float64{1000}
+			o.MachineKills = 1 // the same one
 			hog.Deaths = []Death{killedAt(1200, 300*mib)}
 		}, Score{Verdict: Wrong, Saved: true, RightVictim: &no, Ended: 1, Bystanders: []string{"hog"}}},
 		{"stops innocent pods beside its kill", exhausting, func(o *Observation) { o.pod("calm-2").Stopped = true },
