@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/arena"
@@ -58,13 +59,16 @@ type bench struct {
 	contestants []catalogue.Contestant
 	machine     result.Machine
 	versions    map[string]string // by contestant
+	failed      map[string]int    // runs in a row that failed, by contestant
+	perform     func(context.Context, cell, *result.Result) error
 }
 
 // revision is set by the linker.
 var revision = "unknown"
 
 func run(ctx context.Context, args []string) error {
-	b := &bench{}
+	b := &bench{failed: map[string]int{}}
+	b.perform = b.once
 	if err := b.parse(args); err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func (b *bench) prepare(ctx context.Context) error {
 			continue
 		}
 		if b.versions[c.Name], err = referee.Version(ctx, c.Contestant); err != nil {
-			return err
+			fmt.Fprintln(os.Stderr, "the version is unknown:", err)
 		}
 	}
 	if b.arena == spec.Machine {
@@ -146,12 +150,12 @@ func (b *bench) warm(ctx context.Context) error {
 	return referee.Warm(ctx, min(most, free/2), b.scratch)
 }
 
-// maxFailures is the number of runs that may fail before the benchmark gives up.
-const maxFailures = 10
+// maxFailures is the number of runs in a row that may fail before a contestant is left out.
+const maxFailures = 3
 
 // all performs the runs in rounds, in an order that differs from round to round, so that the noise of the
 // machine hits all alike. What can not run is one result, with the reason. A run that fails is reported and
-// has no result.
+// has no result. A contestant that fails again and again is left out, and does not end the others.
 func (b *bench) all(ctx context.Context) error {
 	var failures []error
 	p := &progress{begin: time.Now(), runs: b.runs * len(b.cells())}
@@ -161,33 +165,63 @@ func (b *bench) all(ctx context.Context) error {
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 		for _, c := range cells {
 			r := b.result(c, seed)
-			if r.Unavailable = c.unavailable(b.arena, b.machine.Cgroup); r.Unavailable != "" && round > 0 || b.has(r) {
+			r.Unavailable = c.unavailable(b.arena, b.machine.Cgroup)
+			if r.Unavailable != "" && round > 0 || b.failed[c.contestant.Name] >= maxFailures || b.has(r) {
 				p.runs--
 				continue
 			}
 			if r.Unavailable == "" {
-				if err := b.once(ctx, c, r); err != nil {
+				if err := b.try(ctx, c, r); err != nil {
 					failures = append(failures, err)
-					if ctx.Err() != nil || len(failures) > maxFailures {
-						return errors.Join(failures...)
-					}
-					p.runs--
 					fmt.Fprintln(os.Stderr, "failed:", err)
-					continue
+				}
+				if ctx.Err() != nil {
+					return errors.Join(failures...)
 				}
 			}
-			if err := r.Write(b.out); err != nil {
+			if err := b.write(r, p); err != nil {
 				return err
 			}
-			if r.Unavailable != "" {
-				p.runs--
-			} else {
-				p.done++
-			}
-			fmt.Fprintf(os.Stderr, "%s: %s\n", p.text(time.Now()), summary(r))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// try performs a run. The last of too many failures becomes the reason why the contestant is left out.
+func (b *bench) try(ctx context.Context, c cell, r *result.Result) error {
+	err := b.perform(ctx, c, r)
+	if err == nil || ctx.Err() != nil {
+		b.failed[c.contestant.Name] = 0
+		return err
+	}
+	if b.failed[c.contestant.Name]++; b.failed[c.contestant.Name] == maxFailures {
+		r.Observation, r.Unavailable = nil, shorten(fmt.Sprintf("%d runs in a row failed, the last one: %v", maxFailures, err))
+	}
+	return err
+}
+
+// maxReason bounds a reason in bytes.
+const maxReason = 500
+
+func shorten(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "?")
+}
+
+// write writes a result, if there is one.
+func (b *bench) write(r *result.Result, p *progress) error {
+	if r.Score == nil {
+		p.runs--
+	} else {
+		p.done++
+	}
+	if r.Score == nil && r.Unavailable == "" {
+		return nil
+	}
+	if err := r.Write(b.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", p.text(time.Now()), summary(r))
+	return nil
 }
 
 // has reports whether the folder has a valid result of the same run, and runs are not repeated.

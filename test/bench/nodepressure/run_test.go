@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +101,53 @@ func TestHas_RepeatsOnlyWhatIsMissing(t *testing.T) {
 	}
 	if b, r := run(func(*bench, *result.Result) {}); b.has(r) {
 		t.Error("an invalid run is not repeated")
+	}
+}
+
+// TestAll_LeavesOutWhatFails has one contestant that always fails, and one that fails now and then.
+func TestAll_LeavesOutWhatFails(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	var files []string
+	for _, name := range []string{"broken", "shaky"} {
+		files = append(files, filepath.Join(dir, name+".yaml"))
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte("name: "+name+"\ntitle: t\narenas: [cgroup]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := map[string]int{}
+	b := &bench{options: options{incidents: "dips,log-flood", contestants: strings.Join(files, ","), runs: 4, arena: "cgroup", out: out}, failed: map[string]int{}}
+	b.perform = func(_ context.Context, c cell, r *result.Result) error {
+		runs[c.contestant.Name]++
+		if c.contestant.Name == "broken" || runs["shaky"]%2 == 0 {
+			return errors.New("it does not start " + strings.Repeat("x", maxReason))
+		}
+		r.Observation, r.Score = &score.Observation{}, &score.Score{Verdict: score.Won}
+		return nil
+	}
+	if err := b.load(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.all(t.Context()); err == nil {
+		t.Error("runs failed, and there is no error")
+	}
+	if runs["broken"] != maxFailures || runs["shaky"] != 8 {
+		t.Errorf("runs %v, want %d and all 8", runs, maxFailures)
+	}
+	all, err := result.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unavailable := 0
+	for _, r := range all {
+		if r.Unavailable != "" {
+			unavailable++
+			if r.Contestant.Name != "broken" || !strings.Contains(r.Unavailable, "3 runs in a row failed") || len(r.Unavailable) > maxReason {
+				t.Errorf("got %s: %s", r.Contestant.Name, r.Unavailable)
+			}
+		}
+	}
+	if unavailable != 1 || len(all) != 5 {
+		t.Errorf("%d results, of which %d are reasons: want 5 and 1", len(all), unavailable)
 	}
 }
 
