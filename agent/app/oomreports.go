@@ -29,10 +29,11 @@ const (
 // oomReports reports OOM kills of the kernel by the decision log, metrics, and events of pods. Its
 // methods are safe for concurrent use.
 type oomReports struct {
-	lines    *decisionlog.Lines
-	metrics  *metrics.Metrics
-	mayWrite func() bool        // whether events may be written
-	events   *nodestatus.Events // nil without an API server
+	lines     *decisionlog.Lines
+	metrics   *metrics.Metrics
+	mayWrite  func() bool        // whether events may be written
+	events    *nodestatus.Events // nil without an API server
+	decisions *storedDecisions
 
 	mu         sync.Mutex
 	line       oomkill.Pace
@@ -53,7 +54,7 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	defer o.mu.Unlock()
 	key := r.Place.UID + " " + r.Place.Container + " " + r.Place.Level.String()
 	if total, admitted := o.line.Admit(key, kills, at); admitted {
-		o.lines.JSON(oomLine(r, total, at))
+		o.write(oomLine(r, total, at))
 	}
 	pod := r.Place.Pod
 	if pod == nil || !pod.FromAPI || o.events == nil || !o.mayWrite() {
@@ -62,6 +63,12 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	if total, admitted := o.event.Admit(key, kills, at); admitted {
 		o.events.OOMKilled(nodestatus.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, r.Message(), total)
 	}
+}
+
+// write writes a line of the decision log.
+func (o *oomReports) write(line *agent.OOMKill) {
+	o.lines.JSON(line)
+	o.decisions.addBeside(line, line.Time)
 }
 
 // setUnreadable sets why the log cannot be read.
@@ -79,7 +86,7 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 	defer o.mu.Unlock()
 	if total, admitted := o.line.Admit("", kills, at); admitted {
 		why := cmp.Or(o.unreadable, "lines of the kernel's log were lost")
-		o.lines.JSON(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
+		o.write(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
 			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), HeldMost: unknownName, GrewMost: unknownName, Kills: total})
 	}
 }

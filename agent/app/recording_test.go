@@ -84,7 +84,7 @@ func TestOpenRecorder_DescribesTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{Options: Options{Version: "1.2.3", Revision: "abc"}, config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil)), node: &node{hierarchy: h, places: places}}
+	a := &app{Options: Options{Version: "1.2.3", Revision: "abc"}, config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil)), node: &node{hierarchy: h, places: places}, policies: &policies{}}
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
@@ -34,8 +35,10 @@ type reporter struct {
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 	oomKills   *oomReports
+	evictions  *store.Store // nil without a namespace for records
 
-	recorder *flightRecorder // nil: nothing is recorded
+	recorder  *flightRecorder // nil: nothing is recorded
+	decisions *storedDecisions
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -78,6 +81,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	}
 	r.recordHelpless(o)
 	r.record(o)
+	r.decisions.addWaiting()
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
@@ -183,10 +187,13 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
-	r.lines.JSON(d)
+	line := d.Line()
+	r.lines.JSON(line)
+	r.decisions.add(line, d.Time)
 	if r.recorder != nil {
-		r.recorder.Decision(d)
+		r.recorder.Decision(line)
 	}
+	r.recordEviction(d)
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}
@@ -243,10 +250,12 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // openReporter opens everything that reports: events, conditions and leases, pod statuses,
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
-	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
+	a.decisions = a.openDecisions()
+	a.reporter = &reporter{version: a.Version, lines: a.lines, decisions: a.decisions, state: a.state, metrics: a.metrics, arming: a.arming,
 		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
 		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
 		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
+	a.reporter.oomKills.decisions = a.decisions
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const recordingDir = "/var/lib/plimsoll/recording"
 // maxRecordingBytes bounds a recording that is read at once.
 const maxRecordingBytes = 2 << 30
 
-var errNoRecordingCommand = errors.New("plimsoll recording needs a command: list, info or export")
+var errNoRecordingCommand = errors.New("plimsoll recording needs a command: list, info, export or decisions")
 
 func recordingCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,10 +32,11 @@ func recordingCommand() *cobra.Command {
 		Short: "List, describe and export what an agent has recorded on its node",
 		Long: `An agent with --recording-dir records its checks, the usage of pods, and its
 decisions. These commands read that directory on the node, or in the agent's pod,
-while the agent records, and files of plimsoll recording export anywhere.`,
+while the agent records, and files of plimsoll recording export anywhere.
+With --decision-log-dir, the agent stores its decisions for longer.`,
 		RunE: func(*cobra.Command, []string) error { return invalidError{errNoRecordingCommand} },
 	}
-	cmd.AddCommand(recordingListCommand(), recordingInfoCommand(), recordingExportCommand())
+	cmd.AddCommand(recordingListCommand(), recordingInfoCommand(), recordingExportCommand(), recordingDecisionsCommand())
 	return cmd
 }
 
@@ -230,14 +231,8 @@ type export struct {
 }
 
 func newExport(begin, end, output string, now time.Time) (x export, err error) {
-	if x.begin, err = parseMoment("--begin", begin, now); err != nil {
+	if x.begin, x.end, err = parseTime(begin, end, now); err != nil {
 		return x, err
-	}
-	if x.end, err = parseMoment("--end", end, now); err != nil {
-		return x, err
-	}
-	if !x.begin.IsZero() && !x.end.IsZero() && x.end.Before(x.begin) {
-		return x, fmt.Errorf("--end: %q: is before --begin, which is %s", end, moment(x.begin))
 	}
 	switch output {
 	case "recording":
@@ -338,7 +333,7 @@ func readRecording(in io.Reader, name string) ([]byte, error) {
 		return nil, unlisted(err)
 	}
 	if len(segments) == 0 {
-		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give the --recording-dir of an agent that records", name)
+		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name)
 	}
 	var all []byte
 	for _, s := range segments {
