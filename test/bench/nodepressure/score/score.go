@@ -17,7 +17,8 @@ type Expect struct {
 // Verdict is the result of a run in one word.
 type Verdict string
 
-// The verdicts. If several apply, the first one counts.
+// The verdicts. If several apply, the first one counts, except that a kill by the kernel or the end of the
+// heartbeat is lost in every case.
 const (
 	Invalid Verdict = "invalid" // nothing was measured
 	Lost    Verdict = "lost"    // the kernel killed, or the node hung
@@ -216,14 +217,18 @@ func (s *Score) judgeEnds(e Expect, o *Observation, ends []End) {
 }
 
 func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) {
-	if why := invalid(o, ends); why != "" {
-		return Invalid, why
-	}
+	// A kill by the kernel and the end of the heartbeat are facts, whatever else was measured: a run that ends
+	// badly shall not become invalid because the node blinded the witness or failed other workloads.
 	switch {
 	case s.KernelKills > 0:
 		return Lost, fmt.Sprintf("the kernel killed %d processes", s.KernelKills)
 	case !o.Heartbeat.Alive:
 		return Lost, "the heartbeat of the node ended"
+	}
+	if why := invalid(o, ends); why != "" {
+		return Invalid, why
+	}
+	switch {
 	case o.Heartbeat.MaxGap > MaxHeartbeatGap:
 		return Lost, fmt.Sprintf("no heartbeat for %.1f s", o.Heartbeat.MaxGap/1000)
 	case len(s.Bystanders) > 0:
@@ -242,9 +247,10 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 	return Won, ""
 }
 
-// invalid returns why a run measured nothing, or "".
+// invalid returns why a run measured nothing, or "". A heartbeat that stood still for much longer than the
+// witness was blind is the node's, not the machine's.
 func invalid(o *Observation, ends []End) string {
-	if o.Witness.Samples == 0 || o.Witness.MaxGap > maxWitnessGap {
+	if o.Witness.Samples == 0 || o.Witness.MaxGap > maxWitnessGap && o.Heartbeat.MaxGap-o.Witness.MaxGap <= MaxHeartbeatGap {
 		return fmt.Sprintf("the witness was blind for %.0f ms", o.Witness.MaxGap)
 	}
 	if o.Neighbour.Quiet.Requests == 0 {

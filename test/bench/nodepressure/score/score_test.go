@@ -167,6 +167,19 @@ func TestOf_JudgesRuns(t *testing.T) {
 
 		{"the witness was blind", exhausting, func(o *Observation) { o.Witness.MaxGap = 1500 },
 			Score{Verdict: Invalid, Saved: true, RightVictim: &yes, Ended: 1, CrossingToDead: at(40)}},
+		{"the witness was blind, and the kernel killed", exhausting, func(o *Observation) {
+			o.Witness.MaxGap, o.Witness.Samples = 1500, 0
+			o.pod("hog").Kills, o.pod("hog").Deaths = []Kill{{1500, 1, 0}}, []Death{killedAt(1500, 0)}
+		}, Score{Verdict: Lost, KernelKills: 1}},
+		{"the kernel killed, and a workload failed for lack of memory", exhausting, func(o *Observation) {
+			o.pod("hog").Kills, o.pod("hog").Deaths = []Kill{{1500, 1, 0}}, []Death{killedAt(1500, 0)}
+			o.pod("calm-1").Deaths = []Death{{At: 1600, Code: 1}}
+		}, Score{Verdict: Lost, KernelKills: 1}},
+		{"the node hung for much longer than the witness was blind", exhausting, func(o *Observation) {
+			o.Witness.MaxGap, o.Heartbeat.MaxGap = 1500, 12_000
+		}, Score{Verdict: Lost, RightVictim: &yes, Ended: 1, CrossingToDead: at(40)}},
+		{"the machine stood still", exhausting, func(o *Observation) { o.Witness.MaxGap, o.Heartbeat.MaxGap = 11_900, 12_000 },
+			Score{Verdict: Invalid, Saved: false, RightVictim: &yes, Ended: 1, CrossingToDead: at(40)}},
 		{"a signal of unknown origin, without a contestant", calm, func(o *Observation) { o.Contestant = nil },
 			Score{Verdict: Invalid, Saved: true, RightVictim: &yes}},
 		{"a workload failed", exhausting, func(o *Observation) { o.pod("hog").Deaths = []Death{{At: 5, Code: 1}} },
