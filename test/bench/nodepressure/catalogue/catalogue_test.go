@@ -35,6 +35,9 @@ func TestIncidents_CoverThePatterns(t *testing.T) {
 		if len(i.Reenacts) == 0 || i.Hash == "" {
 			t.Errorf("%s names no public incident", i.Name)
 		}
+		if i.Settle <= spec.MaxPhase {
+			t.Errorf("%s ends %v after the expected ends: a contestant's next check may come %v later", i.Name, i.Settle, spec.MaxPhase)
+		}
 	}
 	if len(patterns) < 15 || nobody < 5 || outside < 3 || real < 3 {
 		t.Errorf("%d patterns, %d in which nobody may end, %d with a daemon, %d with real programs: want at least 15, 5, 3, 3", len(patterns), nobody, outside, real)

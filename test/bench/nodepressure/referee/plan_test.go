@@ -87,17 +87,6 @@ func TestPrograms_DifferBetweenPods(t *testing.T) {
 	}
 }
 
-func TestSettleTime_IsAPeriodOfTheContestant(t *testing.T) {
-	for _, c := range []struct{ settle, period, want time.Duration }{
-		{5 * time.Second, 10 * time.Second, 12 * time.Second}, {5 * time.Second, time.Second, 5 * time.Second},
-	} {
-		s := &state{Run: Run{Contestant: spec.Contestant{Phase: c.period}}, crew: &crew{plan: &plan{Incident: spec.Incident{Settle: c.settle}}}}
-		if got := s.settleTime(); got != c.want {
-			t.Errorf("settle %v, period %v: got %v, want %v", c.settle, c.period, got, c.want)
-		}
-	}
-}
-
 func TestSteps_AreAbsolute(t *testing.T) {
 	rate, err := spec.ParseRate("10%/s")
 	if err != nil {

@@ -264,17 +264,10 @@ func (s *state) happen(ctx context.Context) error {
 		}
 		settled = nil
 		if s.Expect.Exhausts && expected >= s.Expect.Needed && pending == 0 {
-			settled = time.After(s.settleTime())
+			settled = time.After(s.Settle)
 		}
 	}
 }
-
-// overdue is the time after a period of the contestant in which its next check has certainly happened.
-const overdue = 2 * time.Second
-
-// settleTime is the time after the expected ends in which further deaths count: at least a period of the
-// contestant, whose next check may find another victim.
-func (s *state) settleTime() time.Duration { return max(s.Settle, s.Contestant.Phase+overdue) }
 
 // succeed makes the successor of an instance, and has it watched.
 func (s *state) succeed(x *instance) error {

@@ -16,7 +16,7 @@ type Incident struct {
 	Node      int64  // memory of the node in bytes, where the node is a cgroup
 	Threshold Amount // available memory that contestants shall preserve
 	Duration  time.Duration
-	Settle    time.Duration // after the last expected death, in which further deaths count
+	Settle    time.Duration // after the last expected death, in which further deaths count: equal for all contestants
 	Jitter    float64       // share by which times and rates vary with the seed
 	Pods      []Pod
 	System    []Process // daemons outside of pods
@@ -92,7 +92,7 @@ const (
 // Defaults of an incident.
 const (
 	defaultNode   = 1 << 30
-	defaultSettle = 5 * time.Second
+	defaultSettle = MaxPhase + 2*time.Second // every contestant checks again in it
 )
 
 // ParseIncident parses an incident. Returns [Faults] for a text that is none.

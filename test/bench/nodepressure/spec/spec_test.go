@@ -36,7 +36,7 @@ func TestParseIncident_SetsDefaults(t *testing.T) {
 	}
 	want := Incident{
 		Name: "some", Title: "A title", Reenacts: []Source{{"it grew", "x/y#1"}},
-		Node: 1 << 30, Threshold: Amount{Share: 0.1}, Duration: 10 * time.Second, Settle: 5 * time.Second,
+		Node: 1 << 30, Threshold: Amount{Share: 0.1}, Duration: 10 * time.Second, Settle: 12 * time.Second,
 		Pods:   []Pod{{Name: "hog", Count: 1, Processes: []Process{{Count: 1, Steps: []Step{{Verb: "grow", Amount: Amount{Share: 3}}}}}}},
 		Expect: Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1, Cause: "one pod"},
 	}
@@ -129,6 +129,7 @@ func TestParseContestant_NamesTheField(t *testing.T) {
 		{"no ready", "    ready: {line: ^ready}\n", "", "programs[0].ready: required"},
 		{"pattern", "^ready", "(ready", "programs[0].ready.line: error parsing regexp"},
 		{"signal", "ready: {line: ^ready}", "ready: {line: ^ready}\n    stop: {signal: STOP}", "programs[0].stop.signal: STOP: use TERM"},
+		{"phase", "sees: [node]", "sees: [node]\nphase: 11s", "phase: want at most 10s"},
 		{"need", "sees: [node]", "sees: [node]\nneeds: [{because: x}]", "needs[0]: want exactly one of program, file, cgroup and pods"},
 		{"why", "sees: [node]", "sees: [node]\nneeds: [{file: /x}]", "needs[0].because: required"},
 		{"elsewhere", "sees: [node]", "sees: [node]\nelsewhere: maybe", "elsewhere: maybe: want true or false"},
