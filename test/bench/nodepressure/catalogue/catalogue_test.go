@@ -55,8 +55,11 @@ func TestContestants_SayWhatTheyNeed(t *testing.T) {
 		if len(c.Programs) > 0 && len(c.Needs) == 0 {
 			t.Errorf("%s needs nothing: how is its program found?", c.Name)
 		}
+		if len(c.Programs) > 0 && c.Documented == "" {
+			t.Errorf("%s does not name the documentation of its configuration", c.Name)
+		}
 	}
-	for _, want := range []string{"kernel", "earlyoom", "systemd-oomd", "oomd", "nohang", "loop-100ms", "kubelet", "plimsoll", "plimsoll-beside-kubelet"} {
+	for _, want := range []string{"kernel", "earlyoom", "systemd-oomd", "systemd-oomd-1s", "oomd", "nohang", "loop-100ms", "kubelet", "plimsoll", "plimsoll-beside-kubelet"} {
 		if !names[want] {
 			t.Errorf("there is no contestant %s", want)
 		}
