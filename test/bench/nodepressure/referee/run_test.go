@@ -30,42 +30,39 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cheat is a contestant that watches the node and then does what it is named after: args are its name, the
-// node's file of usage, its memory, the directory of pods.
+// cheat is a contestant that watches the node and does what it is named after, half a second after memory became
+// scarce: args are its name, the node's file of usage, its memory, the directory of pods.
 func cheat(args []string) {
 	total, _ := strconv.ParseInt(args[2], 10, 64)
 	node := gauge.Gauge{Usage: args[1], Total: total}
 	fmt.Println("watching")
-	for range time.Tick(5 * time.Millisecond) {
-		free, err := node.Now()
-		if err != nil || free > total/6 || args[0] == "does nothing" {
-			continue
-		}
-		if args[0] == "dies" {
-			os.Exit(1)
-		}
-		if args[0] == "enlarges the node" {
-			_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.max"), []byte("max"), 0)
-			_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.limit_in_bytes"), []byte("-1"), 0)
-			continue
-		}
-		pods, largest := cheatPods(args[3])
-		signal := syscall.SIGKILL
-		if args[0] == "stops all" {
-			signal = syscall.SIGSTOP
-		}
-		for pod, pids := range pods {
-			if args[0] == "kills the innocent" && pod == largest || args[0] == "kills the largest" && pod != largest {
-				continue
-			}
-			for _, pid := range pids {
-				_ = syscall.Kill(pid, signal)
-			}
-		}
-		if args[0] == "kills the largest" { // the memory of the first comes back later
-			_, _ = unix.Ppoll(nil, nil, nil)
+	for free := total; free > total/6; _, _ = unix.Poll(nil, 5) {
+		if now, err := node.Now(); err == nil {
+			free = now
 		}
 	}
+	_, _ = unix.Poll(nil, 500) // the witness sees it in any case
+	if args[0] == "dies" {
+		os.Exit(1)
+	}
+	pods, largest := cheatPods(args[3])
+	for pod, pids := range pods {
+		signal := syscall.SIGKILL
+		if pod != largest {
+			if args[0] == "kills the largest" {
+				continue
+			}
+			signal = syscall.SIGSTOP
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, signal)
+		}
+	}
+	if args[0] == "breaks every rule" {
+		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.max"), []byte("max"), 0)
+		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.limit_in_bytes"), []byte("-1"), 0)
+	}
+	_, _ = unix.Ppoll(nil, nil, nil)
 }
 
 // cheatPods returns the processes of pods, and the pod with the largest process.
@@ -105,7 +102,7 @@ pods:
     request: 20%
     processes: [{before: [{grow: 8%}]}]
   - name: hog
-    processes: [{before: [{grow: 25%}], steps: [{grow: 300%, at: 10%/s}]}]
+    processes: [{before: [{grow: 40%}], steps: [{grow: 300%, at: 10%/s}]}]
 expect: {exhausts: true, mayKill: [hog], needed: 1, cause: test}
 `
 
@@ -126,8 +123,8 @@ func needNode(t *testing.T) string {
 	return "memory.usage_in_bytes"
 }
 
-// runCheat runs the small incident against a cheat.
-func runCheat(t *testing.T, incident spec.Incident, name, usage string, seed uint64) *score.Observation {
+// runCheat runs an incident against a cheat.
+func runCheat(t *testing.T, incident spec.Incident, name, usage string) *score.Observation {
 	t.Helper()
 	text := fmt.Sprintf("name: cheat\ntitle: It cheats\narenas: [cgroup]\nsees: [node, pods]\nprograms:\n  - name: cheat\n    ready: {line: ^watching}\n"+
 		"    command: [/proc/self/exe, cheat, %q, '{{nodeDirectory}}/%s', '{{total}}', '{{podsDirectory}}']\n", name, usage)
@@ -136,7 +133,7 @@ func runCheat(t *testing.T, incident spec.Incident, name, usage string, seed uin
 		t.Fatal(err)
 	}
 	const scratch = "/var/tmp"
-	o, err := Run{Incident: incident, Contestant: contestant, Seed: seed, Scratch: scratch}.Do(context.Background())
+	o, err := Run{Incident: incident, Contestant: contestant, Seed: 1, Scratch: scratch, quiet: time.Second}.Do(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,71 +141,49 @@ func runCheat(t *testing.T, incident spec.Incident, name, usage string, seed uin
 	return o
 }
 
-// TestRun_GivesCheatsWhatTheyDeserve runs the referee on a node of 192 MiB against contestants that cheat. The
-// hog needs two seconds from the threshold to the limit, and every contestant looks every 5 ms.
-func TestRun_GivesCheatsWhatTheyDeserve(t *testing.T) {
+// TestRun_ObservesWhatHappens runs the referee on a node of 192 MiB, once for each thing that only a kernel shows:
+// a kill by the contestant, a kill by the kernel with a contestant that ended, stopped pods and a raised limit. Package
+// score judges all other cases from observations. Memory fills up to a rest that stays until the contestant
+// acts, so that nothing depends on how fast it is; only for the kernel's kill it fills completely.
+func TestRun_ObservesWhatHappens(t *testing.T) {
 	usage := needNode(t)
-	incident, err := spec.ParseIncident([]byte(smallIncident))
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect := score.Expect{Exhausts: incident.Expect.Exhausts, MayKill: incident.Expect.MayKill, Needed: incident.Expect.Needed}
+	plans := map[string]bool{}
 	for _, c := range []struct {
-		name       string
+		name, grow string
 		verdict    score.Verdict
-		kills      bool // by the kernel
-		bystanders int  // of the contestant; the kernel may kill more
-		right      string
+		right      bool
+		bystanders int
 	}{
-		{"kills the largest", score.Won, false, 0, "true"},
-		{"does nothing", score.Lost, true, 0, "nil"},
-		{"kills the innocent", score.Lost, true, 3, "false"},
-		{"kills all", score.Wrong, false, 3, "any"},
-		{"dies", score.Lost, true, 0, "nil"},
-		{"stops all", score.Wrong, false, 3, "nil"},
-		{"enlarges the node", score.Wrong, false, 0, "nil"},
+		{"kills the largest", "all but 8%", score.Won, true, 0},
+		{"dies", "300%", score.Lost, false, 0},
+		{"breaks every rule", "all but 8%", score.Wrong, true, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			incident := incident
-			if c.right == "nil" && !c.kills { // nothing ends, so that the incident lasts to its end
-				incident.Duration = 12 * time.Second
+			incident, err := spec.ParseIncident([]byte(strings.Replace(smallIncident, "300%", c.grow, 1)))
+			if err != nil {
+				t.Fatal(err)
 			}
-			o := runCheat(t, incident, c.name, usage, 1)
-			s := score.Of(expect, o)
-			right := "nil"
-			if s.RightVictim != nil {
-				right = fmt.Sprint(*s.RightVictim)
-			}
-			if s.Verdict != c.verdict || s.KernelKills > 0 != c.kills || len(s.Bystanders) < c.bystanders || !c.kills && len(s.Bystanders) > c.bystanders || right != c.right && c.right != "any" {
-				t.Errorf("got %s (%s), right victim %s, %+v\nfrom %+v", s.Verdict, s.Why, right, s, o)
+			o := runCheat(t, incident, c.name, usage)
+			s := score.Of(score.Expect{Exhausts: true, MayKill: incident.Expect.MayKill, Needed: 1}, o)
+			kernel := c.verdict == score.Lost // which may kill more than the hog
+			if s.Verdict != c.verdict || s.KernelKills > 0 != kernel || !kernel && len(s.Bystanders) != c.bystanders ||
+				(s.RightVictim != nil && *s.RightVictim) != c.right || o.Enlarged != (c.verdict == score.Wrong) {
+				t.Errorf("got %s (%s), %+v\nfrom %+v", s.Verdict, s.Why, s, o)
 			}
 			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || o.Neighbour.Quiet.Requests == 0 || len(o.Slots) == 0 {
 				t.Errorf("observed %+v", o)
 			}
+			if c.grow != "300%" {
+				plans[o.Plan] = true
+			}
+			i := slices.IndexFunc(o.Pods, func(p score.Pod) bool { return p.Name == "hog" })
+			if want := newUID(newPlan(incident, gauge.Gauge{}, 1, 0).dice("names of hog")); i < 0 || o.Pods[i].UID != want {
+				t.Errorf("the hog is not that of the seed, with the UID %s: %+v", want, o.Pods)
+			}
 		})
 	}
-}
-
-// TestRun_DependsOnSeed runs the small incident three times. What the referee does to the node is equal for
-// one seed; the times of what happens are those of the machine, and are not compared.
-func TestRun_DependsOnSeed(t *testing.T) {
-	usage := needNode(t)
-	incident, err := spec.ParseIncident([]byte(strings.Replace(smallIncident, "duration: 40s", "duration: 40s\njitter: 10%", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := func(o *score.Observation) (all []string) {
-		for _, p := range o.Pods {
-			all = append(all, p.Name)
-		}
-		return all
-	}
-	first, again, other := runCheat(t, incident, "kills the largest", usage, 1), runCheat(t, incident, "kills the largest", usage, 1), runCheat(t, incident, "kills the largest", usage, 2)
-	if first.Plan == "" || first.Plan != again.Plan || !slices.Equal(names(first), names(again)) {
-		t.Errorf("one seed gave the plans %q with %v and %q with %v", first.Plan, names(first), again.Plan, names(again))
-	}
-	if other.Plan == first.Plan {
-		t.Errorf("two seeds gave the plan %s", first.Plan)
+	if len(plans) > 1 || plans[""] {
+		t.Errorf("one seed gave two contestants the plans %v", plans)
 	}
 }
 
