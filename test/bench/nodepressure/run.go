@@ -154,10 +154,10 @@ func (b *bench) warm(ctx context.Context) error {
 const maxFailures = 3
 
 // all performs the runs in rounds, in an order that differs from round to round, so that the noise of the
-// machine hits all alike. What can not run is one result, with the reason. A run that fails is reported and
-// has no result. A contestant that fails again and again is left out, and does not end the others.
+// machine hits all alike. What can not run is one result, with the reason. A run that fails is a result with
+// its error, so that the report counts it. A contestant that fails again and again is left out, and does not
+// end the others.
 func (b *bench) all(ctx context.Context) error {
-	var failures []error
 	p := &progress{begin: time.Now(), runs: b.runs * len(b.cells())}
 	for round := range b.runs {
 		seed := b.seed + uint64(round)
@@ -171,12 +171,9 @@ func (b *bench) all(ctx context.Context) error {
 				continue
 			}
 			if r.Unavailable == "" {
-				if err := b.try(ctx, c, r); err != nil {
-					failures = append(failures, err)
-					fmt.Fprintln(os.Stderr, "failed:", err)
-				}
+				b.try(ctx, c, r)
 				if ctx.Err() != nil {
-					return errors.Join(failures...)
+					return ctx.Err()
 				}
 			}
 			if err := b.write(r, p); err != nil {
@@ -184,20 +181,21 @@ func (b *bench) all(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(failures...)
+	return nil
 }
 
-// try performs a run. The last of too many failures becomes the reason why the contestant is left out.
-func (b *bench) try(ctx context.Context, c cell, r *result.Result) error {
+// try performs a run. An error becomes the result, and after too many of them the contestant is left out.
+func (b *bench) try(ctx context.Context, c cell, r *result.Result) {
 	err := b.perform(ctx, c, r)
-	if err == nil || ctx.Err() != nil {
+	if err == nil {
 		b.failed[c.contestant.Name] = 0
-		return err
+		return
 	}
+	reason := err.Error()
 	if b.failed[c.contestant.Name]++; b.failed[c.contestant.Name] == maxFailures {
-		r.Observation, r.Unavailable = nil, shorten(fmt.Sprintf("%d runs in a row failed, the last one: %v", maxFailures, err))
+		reason = fmt.Sprintf("%d runs in a row failed and the others are left out: %v", maxFailures, err)
 	}
-	return err
+	r.Observation, r.Score, r.Failed = nil, nil, shorten(reason)
 }
 
 // maxReason bounds a reason in bytes.
@@ -207,15 +205,12 @@ func shorten(reason string) string {
 	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "?")
 }
 
-// write writes a result, if there is one.
+// write writes and prints a result.
 func (b *bench) write(r *result.Result, p *progress) error {
 	if r.Score == nil {
 		p.runs--
 	} else {
 		p.done++
-	}
-	if r.Score == nil && r.Unavailable == "" {
-		return nil
 	}
 	if err := r.Write(b.out); err != nil {
 		return err
@@ -280,7 +275,7 @@ func (b *bench) result(c cell, seed uint64) *result.Result {
 			Expect: score.Expect{Exhausts: c.incident.Expect.Exhausts, MayKill: c.incident.Expect.MayKill, Needed: c.incident.Expect.Needed},
 		},
 		Contestant: result.Contestant{
-			Named: result.Named{Name: c.contestant.Name, Title: c.contestant.Title, Hash: c.contestant.Hash}, Version: b.versions[c.contestant.Name],
+			Named: result.Named{Name: c.contestant.Name, Title: c.contestant.Title, Hash: c.contestant.Hash}, Version: b.versions[c.contestant.Name], Documented: c.contestant.Documented,
 		},
 		Benchmark: revision,
 	}
@@ -308,7 +303,10 @@ func (b *bench) once(ctx context.Context, c cell, r *result.Result) (err error) 
 
 func summary(r *result.Result) string {
 	text := r.Contestant.Name + " against " + r.Incident.Name + ": "
-	if r.Score == nil {
+	switch {
+	case r.Failed != "":
+		return text + "failed: " + r.Failed
+	case r.Score == nil:
 		return text + "not run: " + r.Unavailable
 	}
 	text += string(r.Score.Verdict)

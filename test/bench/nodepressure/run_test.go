@@ -41,14 +41,18 @@ func TestResult_IsComplete(t *testing.T) {
 	}
 	r := b.result(cells[3], 7)
 	if r.Incident.Name != "respawn-loop" || r.Incident.Expect.Needed != 4 || len(r.Incident.Reenacts) == 0 || r.Incident.Cause == "" ||
-		r.Contestant.Version != "1.7" || r.Incident.Hash == "" || r.Contestant.Hash == "" || r.Seed != 7 {
+		r.Contestant.Version != "1.7" || !strings.Contains(r.Contestant.Documented, "earlyoom(1)") || r.Incident.Hash == "" || r.Contestant.Hash == "" || r.Seed != 7 {
 		t.Errorf("got %+v", r)
 	}
 	r.Unavailable = "because"
 	if text := summary(r); text != "earlyoom against respawn-loop: not run: because" {
 		t.Error(text)
 	}
-	r.Unavailable, r.Score = "", &score.Score{Verdict: score.Lost, Why: "the kernel killed", Least: 3 << 20}
+	r.Unavailable, r.Failed = "", "it broke"
+	if text := summary(r); text != "earlyoom against respawn-loop: failed: it broke" {
+		t.Error(text)
+	}
+	r.Failed, r.Score = "", &score.Score{Verdict: score.Lost, Why: "the kernel killed", Least: 3 << 20}
 	if text := summary(r); text != "earlyoom against respawn-loop: lost, the kernel killed; least left 3Mi" {
 		t.Error(text)
 	}
@@ -127,8 +131,8 @@ func TestAll_LeavesOutWhatFails(t *testing.T) {
 	if err := b.load(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.all(t.Context()); err == nil {
-		t.Error("runs failed, and there is no error")
+	if err := b.all(t.Context()); err != nil {
+		t.Errorf("runs that fail are results, but: %v", err)
 	}
 	if runs["broken"] != maxFailures || runs["shaky"] != 8 {
 		t.Errorf("runs %v, want %d and all 8", runs, maxFailures)
@@ -137,17 +141,21 @@ func TestAll_LeavesOutWhatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unavailable := 0
+	failed, last := map[string]int{}, 0
 	for _, r := range all {
-		if r.Unavailable != "" {
-			unavailable++
-			if r.Contestant.Name != "broken" || !strings.Contains(r.Unavailable, "3 runs in a row failed") || len(r.Unavailable) > maxReason {
-				t.Errorf("got %s: %s", r.Contestant.Name, r.Unavailable)
-			}
+		if r.Failed == "" {
+			continue
+		}
+		failed[r.Contestant.Name]++
+		if !strings.Contains(r.Failed, "it does not start") || len(r.Failed) > maxReason {
+			t.Errorf("got %s: %s", r.Contestant.Name, r.Failed)
+		}
+		if strings.HasPrefix(r.Failed, "3 runs in a row failed") {
+			last++
 		}
 	}
-	if unavailable != 1 || len(all) != 5 {
-		t.Errorf("%d results, of which %d are reasons: want 5 and 1", len(all), unavailable)
+	if failed["broken"] != maxFailures || failed["shaky"] != 4 || last != 1 || len(all) != maxFailures+8 {
+		t.Errorf("%d results, failed %v, %d with the reason why others are left out: want 11, 3 and 4, 1", len(all), failed, last)
 	}
 }
 

@@ -138,9 +138,6 @@ func (n *Node) kubepods() string {
 	return "kubepods"
 }
 
-// Version returns the cgroup version.
-func (n *Node) Version() int { return n.layout.Version }
-
 // Path returns the node's directory relative to the mount point of each hierarchy.
 func (n *Node) Path() string { return "/" + n.name }
 

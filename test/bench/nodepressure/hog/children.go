@@ -59,7 +59,7 @@ func (p *process) spawn(s *Step) error {
 }
 
 func (p *process) child(s *Step) (*exec.Cmd, error) {
-	program, err := json.Marshal(Program{Scratch: p.Scratch, Gauge: p.Gauge, Steps: s.Steps, IgnoreTerm: p.IgnoreTerm, Lost: p.Lost})
+	program, err := json.Marshal(Program{Scratch: p.Scratch, Gauge: p.Gauge, Steps: s.Steps, Lost: p.Lost})
 	if err != nil {
 		return nil, err
 	}

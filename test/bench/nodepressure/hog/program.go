@@ -18,7 +18,6 @@ type Program struct {
 	Exec          []string // instead of steps: a real program, executed when the gate opens
 	Serve         *Serve   // instead of steps: the neighbour
 	Beat          string   // instead of steps: the heartbeat, and the file made by [CreateBeat]
-	IgnoreTerm    bool
 }
 
 // Step is one step with absolute numbers. Package spec describes the verbs.

@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +59,6 @@ func RunChild(in io.Reader, shared bool) int {
 	if shared {
 		p.shared = os.NewFile(sharedDescriptor, "shared")
 	}
-	p.ignoreTerm()
 	if err := p.perform(p.Steps); err != nil {
 		return failed(err)
 	}
@@ -73,14 +70,7 @@ func failed(err error) int {
 	return 1
 }
 
-func (p *process) ignoreTerm() {
-	if p.IgnoreTerm {
-		signal.Ignore(syscall.SIGTERM)
-	}
-}
-
 func (p *process) run() error {
-	p.ignoreTerm()
 	switch {
 	case p.Serve != nil:
 		return p.Serve.run(p.ready)

@@ -35,8 +35,6 @@ func Unavailable(c spec.Contestant, kind string, cgroup int) string {
 	for _, n := range c.Needs {
 		missing := ""
 		switch {
-		case n.Pods != "" && n.Pods != spec.BarePods:
-			missing = "pods of a " + n.Pods + " are missing"
 		case n.Cgroup > 0 && n.Cgroup != cgroup:
 			missing = fmt.Sprintf("cgroup v%d is missing", n.Cgroup)
 		case n.Program != "":

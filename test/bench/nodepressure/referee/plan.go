@@ -74,7 +74,7 @@ func (p *plan) programs(name string, processes []spec.Process) (all []hog.Progra
 		x := &processes[i]
 		for range x.Count {
 			all = append(all, hog.Program{
-				Gauge: p.gauge, Before: p.steps(dice, x.Before), Steps: p.steps(dice, x.Steps), Exec: x.Command, IgnoreTerm: x.IgnoreTerm,
+				Gauge: p.gauge, Before: p.steps(dice, x.Before), Steps: p.steps(dice, x.Steps), Exec: x.Command,
 			})
 		}
 	}
@@ -151,5 +151,5 @@ func (p *plan) qos(pod *spec.Pod) arena.QoS {
 
 // duration returns the longest time of a run, for the neighbour's records.
 func (p *plan) duration() time.Duration {
-	return quiet + p.phase + p.Duration + readyTimeout + time.Minute
+	return defaultQuiet + p.phase + p.Duration + readyTimeout + time.Minute
 }

@@ -179,11 +179,9 @@ func TestUnavailable_GivesReason(t *testing.T) {
 		{spec.Need{}, ""},
 		{spec.Need{File: "/proc/self/stat"}, ""},
 		{spec.Need{Cgroup: 2, Because: "it reads v2"}, ""},
-		{spec.Need{Pods: spec.BarePods}, ""},
 		{spec.Need{Cgroup: 1, Because: "it reads v1"}, "cgroup v1 is missing: it reads v1"},
 		{spec.Need{File: "/none", Because: "why"}, "/none is missing: why"},
 		{spec.Need{Program: "/none", Because: "why"}, "/none is missing: why"},
-		{spec.Need{Pods: spec.KubeletPods, Because: "why"}, "pods of a kubelet are missing: why"},
 	} {
 		one := base
 		one.Needs = []spec.Need{c.need}

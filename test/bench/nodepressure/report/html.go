@@ -13,6 +13,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"metrics": func() []metric { return metrics },
+	"limits":  func() []string { return limits },
 	"figures": figures,
 	"line":    newLine,
 	"cell":    func(c *Contestant) *score.Cell { return &c.Total },

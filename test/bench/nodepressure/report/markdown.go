@@ -14,23 +14,27 @@ func (r *Report) Markdown(to io.Writer) error {
 	for _, s := range r.Sections {
 		s.markdown(&b)
 	}
+	b.WriteString("## What the figures do not show\n\n")
+	for _, text := range limits {
+		fmt.Fprintf(&b, "- %s\n", escape(text))
+	}
 	_, err := io.WriteString(to, b.String())
 	return err
 }
 
 func (s *Section) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "## %s\n\nThe node is %s. Medians, with the worst value in brackets.\n\n", escape(s.Machine), s.Node)
-	header := []string{"contestant", "won", "saved", "kernel kills", "right victim", "bystanders", "regrets"}
+	header := []string{"contestant", "incidents", "not counted", "won", "saved", "kernel kills", "right victim", "bystanders", "regrets"}
 	for _, m := range metrics {
 		header = append(header, m.Name)
 	}
 	row(b, header...)
 	rule(b, len(header))
 	for _, c := range s.Contestants {
-		if c.Total.Runs == 0 {
+		if !c.Began() {
 			continue
 		}
-		row(b, append([]string{c.Name}, figures(&c.Total)...)...)
+		row(b, append([]string{c.Name, fmt.Sprint(c.Incidents), fmt.Sprint(c.Uncounted())}, figures(&c.Total)...)...)
 	}
 	b.WriteString("\n")
 	header = []string{"incident"}
@@ -50,6 +54,9 @@ func (s *Section) markdown(b *strings.Builder) {
 	for _, c := range s.Contestants {
 		if c.Version != "" {
 			fmt.Fprintf(b, "- %s: version %s\n", escape(c.Name), escape(c.Version))
+		}
+		if c.Documented != "" {
+			fmt.Fprintf(b, "- %s: configuration: %s\n", escape(c.Name), escape(c.Documented))
 		}
 		for _, why := range c.Unavailable {
 			fmt.Fprintf(b, "- %s did not run: %s\n", escape(c.Name), escape(why))
@@ -73,10 +80,10 @@ func figures(c *score.Cell) []string {
 // short is a cell of the matrix.
 func (c *Cell) short() string {
 	switch {
-	case !c.Ran() && c.Invalid > 0:
-		return c.Verdicts()
-	case !c.Ran():
+	case !c.Ran() && c.Verdicts() == "":
 		return "–"
+	case !c.Ran():
+		return c.Verdicts()
 	case c.Verdicts() == "":
 		return c.Won()
 	}

@@ -29,8 +29,9 @@ type Section struct {
 type Contestant struct {
 	result.Contestant
 	Total score.Cell
-	// Incidents is the number of incidents with a run.
+	// Incidents is the number of incidents with a valid run.
 	Incidents   int
+	Failed      int      // runs
 	Unavailable []string // reasons why it did not run, each once
 }
 
@@ -44,9 +45,9 @@ type Incident struct {
 type Cell struct {
 	Contestant string
 	score.Cell
-	Unavailable string
-	Example     *score.Observation // of the worst run
-	worst       int
+	Failed  int                // runs
+	Example *score.Observation // of the worst run
+	worst   int
 }
 
 // New summarizes results. Its order does not depend on theirs.
@@ -131,11 +132,16 @@ func scores(results []*result.Result) (all []score.Score) {
 
 func newContestant(results []*result.Result) *Contestant {
 	c := &Contestant{Contestant: results[0].Contestant, Total: score.Summarize(scores(results))}
-	ran := only(results, func(r *result.Result) bool { return r.Score != nil })
+	ran := only(results, func(r *result.Result) bool { return r.Score != nil && r.Score.Verdict != score.Invalid })
 	c.Incidents = len(unique(ran, func(r *result.Result) string { return key(r.Incident.Named) }))
 	for _, r := range results {
-		if r.Unavailable != "" && !slices.Contains(c.Unavailable, r.Unavailable) {
-			c.Unavailable = append(c.Unavailable, r.Unavailable)
+		reason := r.Unavailable
+		if r.Failed != "" {
+			c.Failed++
+			reason = "a run failed: " + r.Failed
+		}
+		if reason != "" && !slices.Contains(c.Unavailable, reason) {
+			c.Unavailable = append(c.Unavailable, reason)
 		}
 	}
 	return c
@@ -155,9 +161,13 @@ func (s *Section) newIncident(results []*result.Result) *Incident {
 		runs := only(results, func(r *result.Result) bool { return program(r.Contestant) == program(c.Contestant) })
 		x := &Cell{Contestant: c.Name, Cell: score.Summarize(scores(runs)), worst: -1}
 		for _, r := range runs {
+			if r.Failed != "" {
+				x.Failed++
+			}
 			if r.Score == nil {
-				x.Unavailable = r.Unavailable
-			} else if rank := slices.Index(score.Verdicts, r.Score.Verdict); rank > x.worst {
+				continue
+			}
+			if rank := slices.Index(score.Verdicts, r.Score.Verdict); rank > x.worst {
 				x.worst, x.Example = rank, r.Observation
 			}
 		}
@@ -177,8 +187,17 @@ func (c *Cell) Verdicts() string {
 	if c.Invalid > 0 {
 		parts = append(parts, fmt.Sprintf("invalid %d", c.Invalid))
 	}
+	if c.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("failed %d", c.Failed))
+	}
 	return strings.Join(parts, ", ")
 }
+
+// Uncounted returns the number of runs without a verdict that counts: invalid and failed ones.
+func (c *Contestant) Uncounted() int { return c.Total.Invalid + c.Failed }
+
+// Began reports whether a run began, so that the contestant is in the tables.
+func (c *Contestant) Began() bool { return c.Total.Runs+c.Uncounted() > 0 }
 
 // Ran reports whether there is a valid run.
 func (c *Cell) Ran() bool { return c.Runs > 0 }

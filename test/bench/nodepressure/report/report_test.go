@@ -23,7 +23,7 @@ func run(machine, incident, contestant string, seed uint64, v score.Verdict) *re
 	return &result.Result{
 		Machine: result.Machine{Name: machine, Cgroup: 2, Load: fmt.Sprint(seed)}, Arena: "cgroup", Seed: seed,
 		Incident:   result.Incident{Named: result.Named{Name: incident, Title: "Title of " + incident}, Reenacts: []string{"x/y#1: it grew"}, Cause: "a pod", Expect: score.Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1}},
-		Contestant: result.Contestant{Named: result.Named{Name: contestant}, Version: contestant + " 1.0"},
+		Contestant: result.Contestant{Named: result.Named{Name: contestant}, Version: contestant + " 1.0", Documented: "manual of " + contestant},
 		Observation: &score.Observation{
 			Total: 1 << 30, Threshold: 100 << 20, Least: 50 << 20, SlotWidth: 50, Slots: []int64{1 << 30, 1 << 29, 50 << 20, 1 << 30},
 		},
@@ -39,7 +39,9 @@ func results() []*result.Result {
 	}
 	missing := run("a", "grows", "third", 1, score.Won)
 	missing.Observation, missing.Score, missing.Unavailable = nil, nil, "it needs <b>swap</b> | and [more](x)"
-	return append(all, missing)
+	failed := run("a", "dips", "second", 2, score.Won)
+	failed.Observation, failed.Score, failed.Failed = nil, nil, "no cgroup"
+	return append(all, missing, failed)
 }
 
 func TestNew_GroupsAndOrders(t *testing.T) {
@@ -61,8 +63,27 @@ func TestNew_GroupsAndOrders(t *testing.T) {
 			cells = append(cells, i.Name+" "+c.Contestant+" "+c.short())
 		}
 	}
-	if want := []string{"dips first invalid 1", "dips second 0/1: lost 1", "dips third –", "grows first 2/3: lost 1", "grows second 0/1: wrong 1", "grows third –"}; !slices.Equal(cells, want) {
+	if want := []string{"dips first invalid 1", "dips second 0/1: lost 1, failed 1", "dips third –", "grows first 2/3: lost 1", "grows second 0/1: wrong 1", "grows third –"}; !slices.Equal(cells, want) {
 		t.Errorf("cells %q\nwant  %q", cells, want)
+	}
+}
+
+// TestReport_NamesItsLimits checks that both forms state what they can not show.
+func TestReport_NamesItsLimits(t *testing.T) {
+	var page, text bytes.Buffer
+	r := New(results())
+	if err := errors.Join(r.HTML(&page), r.Markdown(&text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range limits {
+		if !strings.Contains(page.String(), limit) || !strings.Contains(text.String(), escape(limit)) {
+			t.Errorf("a report lacks: %s", limit)
+		}
+		for sentence := range strings.SplitSeq(limit, ". ") {
+			if n := len(strings.Fields(sentence)); n > 25 {
+				t.Errorf("%d words, at most 25: %s", n, sentence)
+			}
+		}
 	}
 }
 
@@ -102,7 +123,7 @@ func TestHTML_StandsAlone(t *testing.T) {
 	}
 	for _, want := range []string{
 		`name="viewport"`, "prefers-color-scheme: dark", "Title of grows", "Re-enacts x/y#1: it grew", "Memory runs out unless one pod of hog ends.",
-		`<td class="lost">2/3<small>lost 1</small>`, "32 ms (33 ms)", "50Mi", "97 %", "× 1.2", `<polyline points="0.0,0.0 80.0,20.0`, "<small>first 1.0</small>", "third did not run everywhere: it needs &lt;b&gt;swap",
+		`<td class="lost">2/3<small>lost 1</small>`, "32 ms (33 ms)", "50Mi", "97 %", "× 1.2", `<polyline points="0.0,0.0 80.0,20.0`, "<small>first 1.0</small>", "Configuration of first: manual of first", "third did not run everywhere: it needs &lt;b&gt;swap",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
@@ -117,7 +138,7 @@ func TestMarkdown_HasTables(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		"| contestant | won | saved | kernel kills |", "| first | 2/3 | 2/3 | 0 |", "| incident | first | second | third |", "| grows | 2/3: lost 1 | 0/1: wrong 1 | – |", "- first: version first 1.0",
+		"| contestant | incidents | not counted | won | saved | kernel kills |", "| first | 1 | 1 | 2/3 | 2/3 | 0 |", "| second | 2 | 1 | 0/2 |", "second did not run: a run failed: no cgroup", "| incident | first | second | third |", "| grows | 2/3: lost 1 | 0/1: wrong 1 | – |", "- first: version first 1.0", "- first: configuration: manual of first",
 		`- third did not run: it needs &lt;b>swap&lt;/b> \| and \[more](x)`,
 	} {
 		if !strings.Contains(text, want) {
@@ -213,6 +234,11 @@ func TestTimeline_IsInOrder(t *testing.T) {
 	r.Observation, r.Score, r.Unavailable = nil, nil, "no program"
 	b.Reset()
 	if err := Timeline(&b, r); err != nil || !strings.Contains(b.String(), "Not run: no program") {
+		t.Errorf("got %q, %v", b.String(), err)
+	}
+	r.Unavailable, r.Failed = "", "no cgroup"
+	b.Reset()
+	if err := Timeline(&b, r); err != nil || !strings.Contains(b.String(), "Failed: no cgroup") {
 		t.Errorf("got %q, %v", b.String(), err)
 	}
 }

@@ -23,9 +23,12 @@ type event struct {
 func Timeline(to io.Writer, r *result.Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s against %s, seed %d\n%s\nThe node is %s.\n", r.Contestant.Name, r.Incident.Name, r.Seed, r.Machine, nodeOf(r.Arena))
-	if r.Observation == nil {
+	switch {
+	case r.Failed != "":
+		fmt.Fprintf(&b, "Failed: %s\n", r.Failed)
+	case r.Observation == nil:
 		fmt.Fprintf(&b, "Not run: %s\n", r.Unavailable)
-	} else {
+	default:
 		timeline(&b, r)
 	}
 	_, err := io.WriteString(to, b.String())

@@ -21,7 +21,7 @@ import (
 // Format is the version of the format. A change that readers must know changes it.
 const Format = "node-pressure-bench/1"
 
-// Result is one run, or the reason why a contestant can not run.
+// Result is one run, or the reason why there is no observation of it.
 type Result struct {
 	Format      string     `json:"format"`
 	Started     time.Time  `json:"started"`
@@ -31,7 +31,8 @@ type Result struct {
 	Contestant  Contestant `json:"contestant"`
 	Benchmark   string     `json:"benchmark"` // revision of the program
 	Seed        uint64     `json:"seed"`
-	Unavailable string     `json:"unavailable,omitempty"` // why the contestant did not run
+	Unavailable string     `json:"unavailable,omitempty"` // why the contestant can not run
+	Failed      string     `json:"failed,omitempty"`      // why the run has no observation, although it began
 
 	Observation *score.Observation `json:"observation,omitempty"`
 	Score       *score.Score       `json:"score,omitempty"`
@@ -47,7 +48,8 @@ type Named struct {
 // Contestant is the contestant of a run.
 type Contestant struct {
 	Named
-	Version string `json:"version,omitempty"` // as the program prints it
+	Version    string `json:"version,omitempty"`    // as the program prints it
+	Documented string `json:"documented,omitempty"` // where its configuration comes from
 }
 
 // Incident is the incident of a run with what its report needs.
@@ -106,8 +108,15 @@ func Parse(text []byte) (*Result, error) {
 		return nil, fmt.Errorf("format %q, want %q", r.Format, Format)
 	case !naming.MatchString(r.Incident.Name) || !naming.MatchString(r.Contestant.Name) || !naming.MatchString(r.Arena):
 		return nil, fmt.Errorf("names %q, %q, %q: want lower-case letters, digits and -", r.Incident.Name, r.Contestant.Name, r.Arena)
-	case (r.Observation == nil) == (r.Unavailable == ""):
-		return nil, errors.New("want either an observation or unavailable")
+	}
+	reasons := 0
+	for _, reason := range []string{r.Unavailable, r.Failed} {
+		if reason != "" {
+			reasons++
+		}
+	}
+	if reasons > 1 || (r.Observation == nil) == (reasons == 0) {
+		return nil, errors.New("want exactly one of observation, unavailable and failed")
 	}
 	r.Score = nil
 	if r.Observation != nil {

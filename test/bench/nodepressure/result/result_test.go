@@ -50,6 +50,8 @@ func TestParse_RefusesOthers(t *testing.T) {
 		"arena":   func(r *Result) { r.Arena = "a/b" },
 		"nothing": func(r *Result) { r.Observation = nil },
 		"both":    func(r *Result) { r.Unavailable = "because" },
+		"failed":  func(r *Result) { r.Failed = "because" },
+		"reasons": func(r *Result) { r.Observation, r.Unavailable, r.Failed = nil, "because", "because" },
 	} {
 		r := example()
 		change(r)

@@ -26,12 +26,11 @@ type Contestant struct {
 	Elsewhere  bool       // its processes run outside of its cgroup, so that their cost is unknown
 }
 
-// Need is a prerequisite. Exactly one of Program, File, Cgroup and Pods is set.
+// Need is a prerequisite. Exactly one of Program, File and Cgroup is set.
 type Need struct {
 	Program string // in PATH, or a path
 	File    string
-	Cgroup  int    // version
-	Pods    string // how pods are made: bare or kubelet
+	Cgroup  int // version
 	Because string
 }
 
@@ -59,12 +58,6 @@ type Stop struct {
 	Signal string
 	Within time.Duration
 }
-
-// Ways to make pods. The referee makes bare ones.
-const (
-	BarePods    = "bare"    // cgroups with processes
-	KubeletPods = "kubelet" // containers that a kubelet runs
-)
 
 // Arenas are the kinds of nodes.
 const (
@@ -152,19 +145,19 @@ func (c *Contestant) variables() []string {
 func (f field) need() Need {
 	o := f.object()
 	defer o.end()
-	program, file, cgroup, pods := o.get("program"), o.get("file"), o.get("cgroup"), o.get("pods")
-	n := Need{Program: program.text(), File: file.text(), Pods: pods.choice(BarePods, KubeletPods), Because: o.get("because").sentence()}
+	program, file, cgroup := o.get("program"), o.get("file"), o.get("cgroup")
+	n := Need{Program: program.text(), File: file.text(), Because: o.get("because").sentence()}
 	if cgroup.present() {
 		n.Cgroup = cgroup.number(1, 2)
 	}
 	kinds := 0
-	for _, kind := range []field{program, file, cgroup, pods} {
+	for _, kind := range []field{program, file, cgroup} {
 		if kind.present() {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		f.fault("want exactly one of program, file, cgroup and pods")
+		f.fault("want exactly one of program, file and cgroup")
 	}
 	return n
 }

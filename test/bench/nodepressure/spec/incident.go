@@ -44,12 +44,11 @@ type Replace struct {
 
 // Process is a hog with steps, or a real program.
 type Process struct {
-	Count      int
-	Before     []Step // before the incident begins
-	Steps      []Step
-	Command    []string // instead of steps; {{scratch}} is a directory on a disk
-	Needs      []string // programs of the command
-	IgnoreTerm bool
+	Count   int
+	Before  []Step // before the incident begins
+	Steps   []Step
+	Command []string // instead of steps; {{scratch}} is a directory on a disk
+	Needs   []string // programs of the command
 }
 
 // Expect is the result that a perfect contestant reaches.
@@ -205,7 +204,6 @@ func (f field) process() Process {
 	command := o.get("command")
 	p.Command = command.texts(32)
 	p.Needs = o.get("needs").texts(8)
-	p.IgnoreTerm = o.get("term").choice("ignore", "exit") == "ignore"
 	if command.present() == (o.get("before").present() || o.get("steps").present()) {
 		f.fault("want either a command, or before and steps")
 	}

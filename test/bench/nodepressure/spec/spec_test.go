@@ -130,7 +130,7 @@ func TestParseContestant_NamesTheField(t *testing.T) {
 		{"pattern", "^ready", "(ready", "programs[0].ready.line: error parsing regexp"},
 		{"signal", "ready: {line: ^ready}", "ready: {line: ^ready}\n    stop: {signal: STOP}", "programs[0].stop.signal: STOP: use TERM"},
 		{"phase", "sees: [node]", "sees: [node]\nphase: 11s", "phase: want at most 10s"},
-		{"need", "sees: [node]", "sees: [node]\nneeds: [{because: x}]", "needs[0]: want exactly one of program, file, cgroup and pods"},
+		{"need", "sees: [node]", "sees: [node]\nneeds: [{because: x}]", "needs[0]: want exactly one of program, file and cgroup"},
 		{"why", "sees: [node]", "sees: [node]\nneeds: [{file: /x}]", "needs[0].because: required"},
 		{"elsewhere", "sees: [node]", "sees: [node]\nelsewhere: maybe", "elsewhere: maybe: want true or false"},
 		{"path", "sees: [node]", "sees: [node]\nfiles: [{name: ../x, text: y}]", "files[0].name: want the name of a file"},
