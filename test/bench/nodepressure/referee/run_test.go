@@ -41,7 +41,7 @@ func cheat(args []string) {
 			free = now
 		}
 	}
-	_, _ = unix.Poll(nil, 500) // the witness sees it in any case
+	<-time.After(500 * time.Millisecond) // the witness sees it in any case
 	if args[0] == "dies" {
 		os.Exit(1)
 	}
@@ -62,7 +62,9 @@ func cheat(args []string) {
 		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.max"), []byte("max"), 0)
 		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.limit_in_bytes"), []byte("-1"), 0)
 	}
-	_, _ = unix.Ppoll(nil, nil, nil)
+	for {
+		_, _ = unix.Ppoll(nil, nil, nil) // until a signal of the referee
+	}
 }
 
 // cheatPods returns the processes of pods, and the pod with the largest process.
@@ -154,9 +156,9 @@ func TestRun_ObservesWhatHappens(t *testing.T) {
 		right      bool
 		bystanders int
 	}{
-		{"kills the largest", "all but 8%", score.Won, true, 0},
+		{"kills the largest", "all but 12%", score.Won, true, 0},
 		{"dies", "300%", score.Lost, false, 0},
-		{"breaks every rule", "all but 8%", score.Wrong, true, 3},
+		{"breaks every rule", "all but 12%", score.Wrong, true, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			incident, err := spec.ParseIncident([]byte(strings.Replace(smallIncident, "300%", c.grow, 1)))
