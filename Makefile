@@ -17,6 +17,9 @@ COMPILE = GOGC=off GOMEMLIMIT=1500MiB $(GO) build
 
 # Packages whose tests press on the real kernel: one at a time, as root.
 KERNEL  := ./internal/cgroup ./cgroupnotify ./internal/kill ./test/harness/sandbox ./test/harness/hog ./test/harness/trial ./test/bench ./test/demo
+# The packages of the benchmark's own module, and those of them that press on the kernel.
+NPB_KERNEL := ./arena ./referee
+NPB_ALL     = $(shell cd test/bench/nodepressure && $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...)
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
@@ -60,7 +63,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-machines test-v2 test-components test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-machines test-v2 test-components test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -197,6 +200,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
 	$(GO) -C test/harness/components test .
 	$(GO) -C test/bench/plot test .
+	$(GO) -C test/bench/nodepressure test $(filter-out $(NPB_KERNEL),$(NPB_ALL))
 	$(GO) -C deploy test ./...
 
 test-race: ## the packages with goroutines, under the race detector
@@ -205,9 +209,12 @@ test-race: ## the packages with goroutines, under the race detector
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
+	$(GO) -C test/bench/nodepressure test -p 1 -timeout 5m $(NPB_KERNEL)
 
 test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root)
 	$(GO) run ./test/harness/vm test $(V2)
+	$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-referee.test ./referee
+	$(GO) run ./test/harness/vm run -env CI=true -- bin/npb-referee.test -test.timeout 5m
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
@@ -272,6 +279,9 @@ lint: ## gofmt, vet for both architectures, the client for other systems, static
 	$(GO) -C tools tool -n staticcheck > /dev/null
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	$(GO) -C test/bench/plot vet .
+	GOARCH=amd64 $(GO) -C test/bench/nodepressure vet ./...
+	GOARCH=arm64 $(GO) -C test/bench/nodepressure vet ./...
+	cd test/bench/nodepressure && $$($(GO) -C ../../../tools tool -n staticcheck) ./...
 	cd test/bench/plot && $$($(GO) -C ../../../tools tool -n staticcheck) .
 	$(GO) -C deploy vet ./...
 	cd deploy && $$($(GO) -C ../tools tool -n staticcheck) ./...
@@ -310,6 +320,40 @@ bin/earlyoom:
 	cp bin/earlyoom.deb/usr/bin/earlyoom bin/earlyoom
 	rm -r bin/earlyoom.deb
 
+# The benchmark of node pressure. Its module imports nothing of the product, which is one contestant.
+INCIDENTS   ?=
+CONTESTANTS ?=
+SEED        ?= 1
+MACHINE     ?=
+RESULTS     ?= bin/node-pressure-bench.results
+node-pressure-bench-vm: MACHINE := $(or $(MACHINE),virtual machine)
+NPB          = bin/node-pressure-bench run -runs $(RUNS) -seed $(SEED) -incidents '$(INCIDENTS)' -contestants '$(CONTESTANTS)' -machine '$(MACHINE)'
+NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/report.html -markdown $(RESULTS)/report.md -picture $(RESULTS)/report.svg
+# The virtual machine has the peers and the real programs of the incidents from Debian. Results are collected also
+# if it ends early.
+NPB_SUITE    = bookworm
+NPB_PACKAGES = earlyoom nohang oomd systemd-oomd stress-ng redis-server postgresql default-jdk-headless gcc python3
+NPB_VM       = bin/vm run -limit 48h -systemd -suite $(NPB_SUITE) $(addprefix -package ,$(NPB_PACKAGES)) $(1) -put bin/plimsoll -put bin/node-pressure-loop \
+  -put bin/node-pressure-kubelet -put bin/components/kubelet -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt; status=$$?; bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt && test $$status -eq 0
+
+node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## contestants against incidents, each node a cgroup of this machine: results, page and table (root; RUNS=10 INCIDENTS=dips,one-malloc CONTESTANTS=kernel,plimsoll)
+	$(NPB) -continue -out $(RESULTS)
+	$(NPB_REPORT)
+
+node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
+	$(GO) build -o bin/vm ./test/harness/vm
+	$(call NPB_VM,-m 2560,)
+	$(call NPB_VM,-m 1280,-arena machine)
+	$(NPB_REPORT)
+
+.PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
+bin/node-pressure-bench:
+	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w -X main.revision=$(REVISION)' -o ../../../bin/node-pressure-bench .
+bin/node-pressure-loop:
+	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w' -o ../../../bin/node-pressure-loop ./loop
+bin/node-pressure-kubelet:
+	$(GO) build -buildvcs=false -ldflags '-s -w' -o bin/node-pressure-kubelet ./test/bench/barekubelet
+
 EVICTIONS ?= 500
 POLICIES  ?= mutating validating none
 
@@ -328,10 +372,12 @@ trial-failover: components ## 100 leaders killed at every stage, an API server t
 	KILLS=100 PAUSE=60s $(GO) test -count=1 -v -timeout 45m ./test/e2e/failover
 
 fuzz: ## every fuzz target for FUZZTIME
-	@for package in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
-	    echo "$$package $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package || exit 1; \
+	@for module in . test/bench/nodepressure; do \
+	  for package in $$($(GO) -C $$module list ./...); do \
+	    for target in $$($(GO) -C $$module test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	      echo "$$package $$target"; \
+	      $(GO) -C $$module test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package || exit 1; \
+	    done; \
 	  done; \
 	done
 

@@ -141,6 +141,7 @@ var mayImport = map[string]struct {
 	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is the only program of the machine beside the one under test"},
 	"test/harness/vm/wire":          {nil, "it is the protocol of both sides of a serial line"},
 	"test/bench":                    {[]string{"agent", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it measures the binary from outside"},
+	"test/bench/barekubelet":        {nil, "it connects a kubelet to bare pods, and is independent of the product"},
 	"test/harness/fakeapiserver":    {nil, "it serves a cluster to any client"},
 	"test/bench/lifecycle":          {[]string{"internal/kube/api", "internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller with its defaults, as the program does"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
@@ -156,8 +157,8 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
-	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
-	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
+	{"google.golang.org/grpc", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},

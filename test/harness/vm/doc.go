@@ -2,7 +2,7 @@
 // the host: the kernel tests of packages, any static program, or a whole node with systemd.
 //
 //	vm test [-m MIB] [-smp N] [-kernel SUITE] [-v] PACKAGE…
-//	vm run  [-m MIB] [-smp N] [-kernel SUITE] [-systemd] [-put FILE]… [-output FILE] [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+//	vm run  [-m MIB] [-smp N] [-kernel SUITE] [-systemd [-suite SUITE] [-package NAME]…] [-put FILE]… [-output FILE] [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
 //	vm node [-m MIB] [-smp N] [-kernel SUITE] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 //
 // Duties and invariants:
@@ -17,8 +17,9 @@
 //     bin/components, the chart, and what tests would build otherwise (bin/built). The disks
 //     of the cache are never written. The control plane runs on the host: the machine is the
 //     node.
-//   - run -systemd boots that root file system with the given files and no control plane. What the
-//     command writes to its third disk is in the file that -output names.
+//   - run -systemd boots that root file system with the given files and no control plane. With
+//     -package it has further programs, of which no service starts. What the command writes to its
+//     third disk is in the file that -output names.
 //   - Files have the same place in the machine as here, relative to the working directory, so
 //     that a command line means the same in both.
 //   - It succeeds only if every command ran and exited with status 0. A machine that crashes,

@@ -112,7 +112,7 @@ func (i *image) disks(ctx context.Context, o *options) ([]string, error) {
 		disk, err := i.disk(ctx)
 		return []string{disk}, err
 	}
-	root, err := provideRoot(ctx)
+	root, err := provideRoot(ctx, o.release, o.more)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 const noStatus = 125
 
 const usage = `usage: vm test [-m MIB] [-smp N] [-kernel SUITE] [-v] PACKAGE…
-       vm run  [-m MIB] [-smp N] [-kernel SUITE] [-systemd] [-put FILE]… [-output FILE] [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+       vm run  [-m MIB] [-smp N] [-kernel SUITE] [-systemd [-suite SUITE] [-package NAME]…] [-put FILE]… [-output FILE] [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
        vm node [-m MIB] [-smp N] [-kernel SUITE] [-env NAME=VALUE]… [-limit TIME] PACKAGE [TEST FLAG…]
 `
 
@@ -31,6 +31,8 @@ type options struct {
 	console bool
 	systemd bool   // boot a root file system
 	kernel  string // Debian suite of the kernel
+	release string // Debian suite of the root file system
+	more    list   // packages of the root file system beside those of every one
 	forward string // port of this machine's loopback that leads into the machine
 	output  string // file that receives what the command writes to the machine's third disk
 	limit   time.Duration
@@ -64,7 +66,7 @@ func main() {
 }
 
 func parse(mode string, args []string) *options {
-	o, memory := &options{systemd: mode == "node"}, 2048
+	o, memory := &options{systemd: mode == "node", release: release}, 2048
 	if o.systemd {
 		memory = 6144
 	}
@@ -82,6 +84,8 @@ func parse(mode string, args []string) *options {
 	}
 	if mode == "run" {
 		flags.BoolVar(&o.systemd, "systemd", false, "boot a root file system with systemd, as node does")
+		flags.StringVar(&o.release, "suite", release, "with -systemd: Debian suite of the root file system")
+		flags.Var(&o.more, "package", "with -systemd: a Debian package in the root file system, of which no service starts")
 		flags.StringVar(&o.output, "output", "", "with -systemd: a file that receives what the command writes to "+wire.Output)
 	}
 	flags.Usage = func() {
@@ -104,6 +108,9 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 		return noStatus, err
 	}
 	defer i.remove()
+	if !o.systemd && (len(o.more) > 0 || o.release != release) {
+		return noStatus, errors.New("-package and -suite need -systemd: without it the machine has no root file system")
+	}
 	if o.output != "" {
 		if !o.systemd {
 			return noStatus, errors.New("-output needs -systemd: without it the machine has no such disk")

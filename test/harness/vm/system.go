@@ -41,13 +41,14 @@ var rootFiles = map[string]string{
 const rootSize = "12G"
 
 // provideRoot returns the root file system: from the cache, or made with mmdebstrap. The name
-// contains its packages and files, so that a change of these makes a new one.
-func provideRoot(ctx context.Context) (string, error) {
+// contains its packages and files, so that a change of these makes a new one. Services of more
+// packages do not start with the machine.
+func provideRoot(ctx context.Context, release string, more []string) (string, error) {
 	dir, err := cache()
 	if err != nil {
 		return "", err
 	}
-	names := strings.Join(packages, ",")
+	names := strings.Join(slices.Concat(packages, more), ",")
 	file := filepath.Join(dir, fmt.Sprintf("%s-%.6x.ext4", release, sha256.Sum256(fmt.Append(nil, names, rootFiles))))
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
@@ -74,6 +75,11 @@ func provideRoot(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
+	if len(more) > 0 {
+		if err := disableServices(tree); err != nil {
+			return "", err
+		}
+	}
 	for name, text := range rootFiles {
 		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
 			return "", err
@@ -84,6 +90,16 @@ func provideRoot(ctx context.Context) (string, error) {
 	}
 	fmt.Fprintf(os.Stderr, "vm: made it in %.0f s\n", time.Since(begin).Seconds())
 	return file, os.Rename(image, file)
+}
+
+// disableServices removes the links by which packages have enabled their services. Those of systemd itself
+// and the plan's are elsewhere.
+func disableServices(tree string) error {
+	wanted, err := filepath.Glob(filepath.Join(tree, "etc/systemd/system/*.wants"))
+	for _, dir := range wanted {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 // command runs a program; its output is part of the error.

@@ -83,6 +83,30 @@ func TestProvide_UsesNewestKernel(t *testing.T) {
 	}
 }
 
+// TestDisableServices_LeavesUnits: what a package enabled does not start, and can be started.
+func TestDisableServices_LeavesUnits(t *testing.T) {
+	tree := t.TempDir()
+	units := filepath.Join(tree, "etc/systemd/system")
+	for _, dir := range []string{"multi-user.target.wants", "sockets.target.wants"} {
+		if err := os.MkdirAll(filepath.Join(units, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/usr/lib/systemd/system/some.service", filepath.Join(units, dir, "some.service")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(units, "own.service"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := disableServices(tree); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(units, "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "own.service" {
+		t.Errorf("left %v, %v, want the unit and no link", left, err)
+	}
+}
+
 func TestPut_KeepsPaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	i := &image{t.TempDir()}

@@ -1,0 +1,15 @@
+package report
+
+// limits are what readers must know before they compare figures.
+var limits = []string{
+	"The authors of one contestant chose the incidents, the thresholds and the rules. Other incidents may rank contestants differently.",
+	"A node that is a cgroup has no swap, and neither has a machine unless its description names some. Programs that act on pressure stall information recommend swap, and may do better with it.",
+	"All contestants get one threshold of available memory. Programs that act on stalls only have no such setting, and are judged by it too.",
+	"If n runs were all won, up to about 3/n of further runs may still be lost (95 % confidence). Small differences are noise.",
+	"Figures are comparable within one section. Totals compare two contestants only if both ran in the same incidents.",
+	"Invalid and failed runs have no verdict. A contestant with many of them is not measured well.",
+	"Pods are processes in cgroups. A container runtime, a scheduler, and services that lose a pod for longer are not part of the figures.",
+	"The referee judges its own pods and daemons. Ends of other processes of the machine count only if the kernel killed them.",
+	"Processes of most incidents end at once on SIGTERM. Programs that send it first lose time with pods that do not.",
+	"Pressure on disks and on PIDs is not measured.",
+}

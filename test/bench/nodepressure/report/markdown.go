@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
+)
+
+// Markdown writes the tables of the report. Returns the error of the writer.
+func (r *Report) Markdown(to io.Writer) error {
+	var b strings.Builder
+	for _, s := range r.Sections {
+		s.markdown(&b)
+	}
+	b.WriteString("## What the figures do not show\n\n")
+	for _, text := range limits {
+		fmt.Fprintf(&b, "- %s\n", escape(text))
+	}
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+func (s *Section) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "## %s\n\nThe node is %s. Medians, with the worst value in brackets.\n\n", escape(s.Machine), s.Node)
+	header := []string{"contestant", "incidents", "not counted", "won", "saved", "kernel kills", "right victim", "bystanders", "regrets"}
+	for _, m := range metrics {
+		header = append(header, m.Name)
+	}
+	row(b, header...)
+	rule(b, len(header))
+	for _, c := range s.Contestants {
+		if !c.Began() {
+			continue
+		}
+		row(b, append([]string{c.Name, fmt.Sprint(c.Incidents), fmt.Sprint(c.Uncounted())}, figures(&c.Total)...)...)
+	}
+	b.WriteString("\n")
+	header = []string{"incident"}
+	for _, c := range s.Contestants {
+		header = append(header, c.Name)
+	}
+	row(b, header...)
+	rule(b, len(header))
+	for _, i := range s.Incidents {
+		cells := []string{i.Name}
+		for _, c := range i.Cells {
+			cells = append(cells, c.short())
+		}
+		row(b, cells...)
+	}
+	b.WriteString("\n")
+	for _, c := range s.Contestants {
+		if c.Version != "" {
+			fmt.Fprintf(b, "- %s: version %s\n", escape(c.Name), escape(c.Version))
+		}
+		if c.Documented != "" {
+			fmt.Fprintf(b, "- %s: configuration: %s\n", escape(c.Name), escape(c.Documented))
+		}
+		for _, why := range c.Unavailable {
+			fmt.Fprintf(b, "- %s did not run: %s\n", escape(c.Name), escape(why))
+		}
+	}
+	b.WriteString("\n")
+}
+
+// figures are the columns of a cell.
+func figures(c *score.Cell) []string {
+	all := []string{
+		fraction(c.Verdicts[score.Won], c.Runs), fraction(c.Saved, c.Runs), fmt.Sprint(c.KernelKills),
+		fraction(c.RightVictim, c.Runs), fmt.Sprint(c.Bystanders), fmt.Sprint(c.Regrets),
+	}
+	for _, m := range metrics {
+		all = append(all, m.Show(c))
+	}
+	return all
+}
+
+// short is a cell of the matrix.
+func (c *Cell) short() string {
+	switch {
+	case !c.Ran() && c.Verdicts() == "":
+		return "–"
+	case !c.Ran():
+		return c.Verdicts()
+	case c.Verdicts() == "":
+		return c.Won()
+	}
+	return c.Won() + ": " + c.Verdicts()
+}
+
+func row(b *strings.Builder, cells ...string) {
+	for i := range cells {
+		cells[i] = escape(cells[i])
+	}
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+func rule(b *strings.Builder, columns int) {
+	b.WriteString("|" + strings.Repeat("---|", columns) + "\n")
+}
+
+// escape makes a text inert in Markdown: it may come from the results of others.
+var escape = strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ", "\r", " ", "`", "'", "[", "\\[").Replace

@@ -1,0 +1,198 @@
+// Package result is the file of one run: what was run where, what was observed, and the score. Readers
+// compute the score again, so that a file can not claim a better one than its observation gives.
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
+)
+
+// Format is the version of the format. A change that readers must know changes it.
+const Format = "node-pressure-bench/1"
+
+// Result is one run, or the reason why there is no observation of it.
+type Result struct {
+	Format      string     `json:"format"`
+	Started     time.Time  `json:"started"`
+	Machine     Machine    `json:"machine"`
+	Arena       string     `json:"arena"`
+	Incident    Incident   `json:"incident"`
+	Contestant  Contestant `json:"contestant"`
+	Benchmark   string     `json:"benchmark"` // revision of the program
+	Seed        uint64     `json:"seed"`
+	Unavailable string     `json:"unavailable,omitempty"` // why the contestant can not run
+	Failed      string     `json:"failed,omitempty"`      // why the run has no observation, although it began
+
+	Observation *score.Observation `json:"observation,omitempty"`
+	Score       *score.Score       `json:"score,omitempty"`
+}
+
+// Named identifies a file of the catalogue.
+type Named struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Hash  string `json:"hash"`
+}
+
+// Contestant is the contestant of a run.
+type Contestant struct {
+	Named
+	Version    string `json:"version,omitempty"`    // as the program prints it
+	Documented string `json:"documented,omitempty"` // where its configuration comes from
+}
+
+// Incident is the incident of a run with what its report needs.
+type Incident struct {
+	Named
+	Reenacts []string     `json:"reenacts"`
+	Differs  string       `json:"differs,omitempty"`
+	Cause    string       `json:"cause"`
+	Expect   score.Expect `json:"expect"`
+}
+
+// maxSize bounds a file, and maxFiles a folder.
+const (
+	maxSize  = 4 << 20
+	maxFiles = 100_000
+)
+
+// naming matches names, which are part of the file's name.
+var naming = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+
+// Name returns the name of the file of a run.
+func (r *Result) Name() string {
+	return fmt.Sprintf("%s.%s.%s.v%d.%d.json", r.Incident.Name, r.Contestant.Name, r.Arena, r.Machine.Cgroup, r.Seed)
+}
+
+// Write writes the result into a folder, or as one line to standard output if the folder is "-". The
+// file appears complete or not at all.
+func (r *Result) Write(folder string) error {
+	if folder == "-" {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(folder, r.Name())
+	if err := os.WriteFile(name+".part", append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".part", name)
+}
+
+// Parse reads one result and computes its score again. Returns an error if the text is none.
+func Parse(text []byte) (*Result, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	r := &Result{}
+	if err := decoder.Decode(r); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Format != Format:
+		return nil, fmt.Errorf("format %q, want %q", r.Format, Format)
+	case !naming.MatchString(r.Incident.Name) || !naming.MatchString(r.Contestant.Name) || !naming.MatchString(r.Arena):
+		return nil, fmt.Errorf("names %q, %q, %q: want lower-case letters, digits and -", r.Incident.Name, r.Contestant.Name, r.Arena)
+	}
+	reasons := 0
+	for _, reason := range []string{r.Unavailable, r.Failed} {
+		if reason != "" {
+			reasons++
+		}
+	}
+	if reasons > 1 || (r.Observation == nil) == (reasons == 0) {
+		return nil, errors.New("want exactly one of observation, unavailable and failed")
+	}
+	r.Score = nil
+	if r.Observation != nil {
+		s := score.Of(r.Incident.Expect, r.Observation)
+		r.Score = &s
+	}
+	return r, nil
+}
+
+// Read reads all results of a folder and of those below, in the order of their names. Returns an error
+// for a file that is none.
+func Read(folder string) (all []*Result, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".json") {
+			return err
+		}
+		if len(all) == maxFiles {
+			return fmt.Errorf("more than %d results", maxFiles)
+		}
+		r, err := ReadFile(path)
+		if err == nil {
+			all = append(all, r)
+		}
+		return err
+	})
+	return all, err
+}
+
+// ReadFile reads the result of one file. Returns an error for a file that is none.
+func ReadFile(path string) (*Result, error) {
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = fmt.Errorf("%s: more than %d bytes", path, maxSize)
+	}
+	return text, err
+}
+
+// Collect writes each line of a stream that is a result into a folder, and passes the other lines on:
+// the way from a virtual machine, which has a console only. Returns the number of results.
+func Collect(in io.Reader, others io.Writer, folder string) (n int, err error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxFiles*maxSize/100))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte(`{"format":`)) {
+			if _, err := others.Write(line); err != nil {
+				return n, err
+			}
+			continue
+		}
+		r, err := Parse(line)
+		if err != nil {
+			return n, fmt.Errorf("line %d: %w", n+1, err)
+		}
+		if err := r.Write(folder); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,121 @@
+package score
+
+import (
+	"math"
+	"slices"
+)
+
+// Cell is the summary of all valid runs of one contestant in one incident.
+type Cell struct {
+	Runs     int // valid ones
+	Invalid  int
+	Verdicts map[Verdict]int
+	Saved    int
+	// Sums over the runs.
+	KernelKills int64
+	RightVictim int
+	Bystanders  int
+	Regrets     int
+	// Medians and worst values.
+	CrossingToDead Spread // ms, of the runs with one
+	LeftAtKill     Spread // bytes, of the runs with one
+	Least          Spread // bytes
+	Isolation      Spread // percent
+	P99Ratio       Spread
+	HeartbeatGap   Spread  // ms
+	CPUWaiting     Spread  // percent of a core, of the runs in which it is known
+	CPUIncident    Spread  // ms, likewise
+	MaxResident    Spread  // bytes, likewise
+	Worst          Verdict // of the valid runs
+}
+
+// Spread is a median with the worst value.
+type Spread struct {
+	N             int
+	Median, Worst float64
+}
+
+// Summarize returns the cell of scores.
+func Summarize(scores []Score) Cell {
+	c := Cell{Verdicts: map[Verdict]int{}}
+	var valid []Score
+	for _, s := range scores {
+		if s.Verdict == Invalid {
+			c.Invalid++
+			continue
+		}
+		valid = append(valid, s)
+		c.Runs++
+		c.Verdicts[s.Verdict]++
+		if slices.Index(Verdicts, s.Verdict) > slices.Index(Verdicts, c.Worst) {
+			c.Worst = s.Verdict
+		}
+		if s.Saved {
+			c.Saved++
+		}
+		if s.RightVictim != nil && *s.RightVictim {
+			c.RightVictim++
+		}
+		c.KernelKills += s.KernelKills
+		c.Bystanders += len(s.Bystanders)
+		c.Regrets += s.Regrets
+	}
+	high := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Max[[]float64]) }
+	low := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Min[[]float64]) }
+	c.CrossingToDead = high(func(s *Score) float64 {
+		if s.CrossingToDead == nil {
+			return math.NaN()
+		}
+		return *s.CrossingToDead
+	})
+	c.LeftAtKill = low(func(s *Score) float64 {
+		if s.LeftAtKill == nil {
+			return math.NaN()
+		}
+		return float64(*s.LeftAtKill)
+	})
+	c.Least = low(func(s *Score) float64 { return float64(s.Least) })
+	c.Isolation = low(func(s *Score) float64 { return s.Isolation })
+	c.P99Ratio = high(func(s *Score) float64 {
+		if s.P99Ratio == 0 {
+			return math.NaN()
+		}
+		return s.P99Ratio
+	})
+	c.HeartbeatGap = high(func(s *Score) float64 { return s.HeartbeatGap })
+	cost := func(of func(*Score) float64) Spread {
+		return high(func(s *Score) float64 {
+			if s.CostUnknown {
+				return math.NaN()
+			}
+			return of(s)
+		})
+	}
+	c.CPUWaiting = cost(func(s *Score) float64 { return s.CPUWaiting })
+	c.CPUIncident = cost(func(s *Score) float64 { return s.CPUIncident })
+	c.MaxResident = cost(func(s *Score) float64 { return float64(s.MaxResident) })
+	return c
+}
+
+// spread leaves out what is no number.
+func spread(scores []Score, of func(*Score) float64, worst func([]float64) float64) Spread {
+	var values []float64
+	for i := range scores {
+		if v := of(&scores[i]); !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return Spread{}
+	}
+	slices.Sort(values)
+	return Spread{len(values), median(values), worst(values)}
+}
+
+func median(sorted []float64) float64 {
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
