@@ -30,7 +30,7 @@ var flagsOfOthers = strings.Fields(`
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
-	unit vacuum-size check format ignore-missing ignore-not-found reset-values
+	unit vacuum-size check format ignore-missing ignore-not-found reset-values version cgroup
 	client context cluster token as-group as-uid client-certificate client-key disable-compression insecure-skip-tls-verify proxy-url
 	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys`) // the last two lines: of kubectl plimsoll
 

@@ -45,6 +45,7 @@ const inDocuments = `(?:plimsoll[:-]|VERSION=|charts/plimsoll --version |tag v|T
 var places = []place{
 	{"deploy/helm/plimsoll/Chart.yaml", `^appVersion: `, `$`},
 	{"deploy/helm/plimsoll/Chart.yaml", `^version: `, `$`},
+	{"deploy/helm/plimsoll/Chart.yaml", `^      image: registry\.plimsoll\.dev/plimsoll:`, `$`},
 	{"deploy/kustomize/*/*.yaml", `app\.kubernetes\.io/version: "`, `"$`},
 	{"deploy/kustomize/*/*.yaml", `image: registry\.plimsoll\.dev/plimsoll:`, `$`},
 	{"deploy/kustomize/*/*/*.yaml", `app\.kubernetes\.io/version: "`, `"$`},

@@ -125,14 +125,11 @@ Agents are disarmed: they decide and report, and change nothing. [Install](../..
 `
 
 // TestGeneratedReadme_IsUpToDate compares the README of the chart with Chart.yaml and with the comments of
-// values.yaml. It has the parts and the table of helm-docs.
+// values.yaml. It has the table of helm-docs.
 func TestGeneratedReadme_IsUpToDate(t *testing.T) {
-	var about struct{ Name, Version, Type, AppVersion, Description, Home, KubeVersion string }
+	var about struct{ Name, Description, Home, KubeVersion string }
 	if err := yaml.Unmarshal([]byte(text(t, filepath.Join(chart, "Chart.yaml"))), &about); err != nil {
 		t.Fatal(err)
-	}
-	badge := func(name, value string) string {
-		return fmt.Sprintf("![%s: %s](https://img.shields.io/badge/%[1]s-%[2]s-informational?style=flat-square)", name, value)
 	}
 	values, defaults := documented(t)
 	var rows []string
@@ -152,7 +149,7 @@ func TestGeneratedReadme_IsUpToDate(t *testing.T) {
 
 <!-- Made from Chart.yaml and values.yaml by make manifests: do not edit. -->
 
-`+badge("Version", about.Version)+" "+badge("Type", about.Type)+" "+badge("AppVersion", about.AppVersion)+"\n\n"+about.Description+
+`+about.Description+
 		"\n\n**Homepage:** <"+about.Home+">\n\n"+readmeIntroduction+"\n## Requirements\n\nKubernetes: `"+about.KubeVersion+
 		"`\n\n## Values\n\n| Key | Type | Default | Description |\n|-----|------|---------|-------------|\n"+strings.Join(rows, ""))
 }
