@@ -53,6 +53,7 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/svg":              {nil, "elements of pictures are independent of what these show"},
 	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
@@ -126,9 +127,9 @@ var mayImport = map[string]struct {
 	"test/bench/lifecycle":          {[]string{"internal/kube/api", "internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller with its defaults, as the program does"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
-	"test/demo/picture":             {[]string{"test/demo/markup"}, "it renders text of any program"},
+	"test/demo/picture":             {[]string{"internal/svg"}, "it renders text of any program"},
 	"test/demo/markup":              {nil, "it knows no picture"},
-	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "simulate", "test/demo/markup"}, "it draws what a simulation decides, and decides nothing"},
+	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "internal/svg", "simulate"}, "it draws what a simulation decides, and decides nothing"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.
