@@ -135,7 +135,7 @@ UTC.`,
 		}
 		info := recording.Describe(data)
 		if len(info.Runs) == 0 {
-			return invalidError{fmt.Errorf("describe %s: %w", sourceOf(args, *dir), simulate.ErrNoRecording)}
+			return invalidError{fmt.Errorf("describe %s: %w", sourceOf(args, *dir), recording.ErrNoRecording)}
 		}
 		_, err = io.WriteString(cmd.OutOrStdout(), simulate.Printable(describe(&info)))
 		return err
