@@ -53,6 +53,7 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/report":           {[]string{"agent/config", "eviction", "eviction/signals", "internal/recording", "internal/svg", "ranking"}, "it renders what a recording has, and decides nothing; files are read and written elsewhere"},
 	"internal/svg":              {nil, "elements of pictures are independent of what these show"},
 	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
@@ -97,7 +98,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate"},
+	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "simulate"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// Packages outside the product. They may import the product; the product must not import
@@ -245,6 +246,9 @@ func checkUse(t *testing.T, s *source, imported string) {
 // reads a clock, a file, the network or the environment, or writes anywhere.
 var pureStandard = []string{"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
+// renderStandard lists what a rendering uses beyond it: the same input has the same bytes.
+var renderStandard = []string{"bytes", "encoding/json", "encoding/xml", "html/template"}
+
 func TestCore_IsPure(t *testing.T) {
 	tree := loaded(t)
 	for s := range tree.product {
@@ -253,6 +257,13 @@ func TestCore_IsPure(t *testing.T) {
 			for _, p := range s.imports() {
 				if !strings.HasPrefix(p, modulePath) && !slices.Contains(pureStandard, p) {
 					t.Errorf("%s imports %s: the core is pure, so that simulation and agent share it and tests need no environment; make the value an argument", s.name, p)
+				}
+			}
+			tree.checkNoClock(t, s)
+		case s.dir == "internal/report", s.dir == "internal/svg":
+			for _, p := range s.imports() {
+				if !slices.Contains(renderStandard, p) && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
+					t.Errorf("%s imports %s: a report is made of its arguments alone, so that the same recording has the same bytes", s.name, p)
 				}
 			}
 			tree.checkNoClock(t, s)

@@ -230,14 +230,8 @@ type export struct {
 }
 
 func newExport(begin, end, output string, now time.Time) (x export, err error) {
-	if x.begin, err = parseMoment("--begin", begin, now); err != nil {
+	if x.begin, x.end, err = parsePeriod(begin, end, now); err != nil {
 		return x, err
-	}
-	if x.end, err = parseMoment("--end", end, now); err != nil {
-		return x, err
-	}
-	if !x.begin.IsZero() && !x.end.IsZero() && x.end.Before(x.begin) {
-		return x, fmt.Errorf("--end: %q: is before --begin, which is %s", end, moment(x.begin))
 	}
 	switch output {
 	case "recording":
@@ -247,6 +241,20 @@ func newExport(begin, end, output string, now time.Time) (x export, err error) {
 		return x, fmt.Errorf("--output: %q: must be recording or scenario", output)
 	}
 	return x, nil
+}
+
+// parsePeriod returns the times of the flags begin and end.
+func parsePeriod(begin, end string, now time.Time) (from, to time.Time, err error) {
+	if from, err = parseMoment("--begin", begin, now); err != nil {
+		return from, to, err
+	}
+	if to, err = parseMoment("--end", end, now); err != nil {
+		return from, to, err
+	}
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
+		return from, to, fmt.Errorf("--end: %q: is before --begin, which is %s", end, moment(from))
+	}
+	return from, to, nil
 }
 
 // parseMoment returns a time given by itself or as a duration before now; zero for an empty text.
