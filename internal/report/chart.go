@@ -47,7 +47,7 @@ func (h *history) scale() (most int64, cut bool) {
 // drawSignal draws a signal, with its thresholds, the checks, and the decisions.
 func (i *Incident) drawSignal(d *svg.Drawing, h *history, top float64) {
 	p := &plot{Drawing: d, i: i, top: top + textSize, bottom: top + textSize + plotHeight}
-	p.most, _ = h.scale()
+	p.most, p.cut = h.scale()
 	p.amounts(h.signal.Definition().Unit)
 	axis := p.bottom + 2*laneHeight + markedLane
 	p.times(axis)

@@ -55,19 +55,19 @@ func (i *Incident) timeline() []section {
 	}
 	if i.usages > 0 {
 		all = append(all, section{Level: 3, Heading: "Memory of pods", memory: true, Table: i.layerTable(), Paragraphs: []string{
-			fmt.Sprintf("Working set of the %d largest pods and of all others together, the largest at the bottom. Each drawn value was measured: those with the smallest and the largest total of each of %d parts of the time, and the largest of each pod.", maxLayers, memoryColumns)}})
+			fmt.Sprintf("Working set of the %d largest pods and of all others together, the largest (A) at the bottom. Each drawn value was measured: those with the smallest and the largest total of each of %d parts of the time, and the largest of each pod.", maxLayers, memoryColumns)}})
 	}
 	return append(all,
 		section{Level: 3, Heading: "Signals and thresholds", Table: i.signalTable()},
-		section{Level: 3, Heading: "Decisions", Table: i.decisionTable(), Paragraphs: []string{shapeNames}})
+		section{Level: 3, Heading: "Decisions", Table: i.decisionTable()})
 }
 
 // caption describes the picture of a signal.
 func (i *Incident) caption(h *history) string {
 	unit := h.signal.Definition().Unit
 	least, most, _ := h.available.extremes()
-	text := fmt.Sprintf("Available: from %s to %s, of %s. The dashed lines are thresholds. Numbers of marks are those of the evictions below.",
-		short(signals.Amount(least.value), unit), short(signals.Amount(most.value), unit), amount(h.capacity, unit))
+	text := fmt.Sprintf("Available: from %s to %s, of %s. The dashed lines are thresholds. The numbers are those of the evictions below. %s",
+		short(signals.Amount(least.value), unit), short(signals.Amount(most.value), unit), amount(h.capacity, unit), shapeNames)
 	if top, cut := h.scale(); cut {
 		text += fmt.Sprintf(" Amounts above %s are drawn at the upper edge.", short(signals.Amount(top), unit))
 	}
@@ -125,7 +125,7 @@ func (i *Incident) decisionTable() *table {
 		if n == gap && i.decisions.omitted > 0 {
 			t.Rows = append(t.Rows, row{Omitted: fmt.Sprintf("%s in between are left out.", plural(i.decisions.omitted, "decision"))})
 		}
-		when := i.clock(x.at)
+		when := i.moment(x.at)
 		if x.repeats > 0 {
 			when += fmt.Sprintf(", repeated %s until %s", times(x.repeats), i.clock(x.last))
 		}
@@ -155,7 +155,7 @@ func (i *Incident) evictionSections() []section {
 
 func (i *Incident) evictionSection(number int, x *evicted) section {
 	s := section{Level: 3, Heading: fmt.Sprintf("Eviction %d: %s", number, quote(x.pod))}
-	s.Facts = [][2]string{{"Time", i.clock(x.at)}, {"Kind", i.kind(x)}, {"Cause", x.because()}}
+	s.Facts = [][2]string{{"Time", i.moment(x.at)}, {"Kind", i.kind(x)}, {"Cause", x.because()}}
 	add := func(name, value string) {
 		if value != "" {
 			s.Facts = append(s.Facts, [2]string{name, value})

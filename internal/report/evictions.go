@@ -109,7 +109,7 @@ func (r *reading) noteResult(l *line, t time.Time) {
 		if x.uid != l.rawUID || x.pod != l.Pod || x.dryRun {
 			continue
 		}
-		text := quote(l.Decision) + " at " + r.clock(t)
+		text := quote(l.Decision) + " at " + r.moment(t)
 		for _, more := range []string{quote(l.Reason), l.outcome()} {
 			if more != "" {
 				text += ", " + more

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -78,8 +79,8 @@ func (i *Incident) span() time.Duration { return i.end.Sub(i.begin) }
 func (i *Incident) node() string {
 	var names []string
 	for _, a := range i.agents {
-		if n := len(names); n == 0 || names[n-1] != a.node {
-			names = append(names, a.node)
+		if name := quote(a.node); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return listed(names)

@@ -106,7 +106,7 @@ func (r *reading) concludeKills() {
 // period returns the time of a kill.
 func (i *Incident) period(k *kill) string {
 	if k.from.Equal(k.to) || k.from.IsZero() {
-		return i.clock(k.to)
+		return i.moment(k.to)
 	}
 	return fmt.Sprintf("%s to %s", i.clock(k.from), i.clock(k.to))
 }

@@ -59,10 +59,10 @@ func (i *Incident) SVG() []byte {
 	var legend []string
 	if i.usages > 0 {
 		legend = i.legend()
-		height += 2*lineHeight + float64(memoryHeight) + lineHeight*float64(len(legend))
+		height += 2*lineHeight + float64(memoryHeight)
 	}
-	evictions := i.evictionLines()
-	height += lineHeight * float64(len(evictions)+1)
+	legend = append(append(legend, i.evictionLines()...), wrapped(shapeNames)...)
+	height += lineHeight * float64(len(legend)+1)
 
 	var d svg.Drawing
 	d.Begin(&svg.Root{Width: chartWidth, Height: int(height), Title: plain(i.title()), Description: plain(strings.Join(i.summary(), " ")), Style: colours + chartStyle})
@@ -89,7 +89,7 @@ func (i *Incident) SVG() []byte {
 		i.drawMemory(&d, y)
 		y += float64(memoryHeight)
 	}
-	for _, text := range append(legend, evictions...) {
+	for _, text := range legend {
 		line("small", text)
 	}
 	d.End()

@@ -12,7 +12,7 @@ import (
 // Places in the units of a picture. Texts have room for their larger size.
 const (
 	chartWidth  = 720
-	left, right = 78.0, 704.0 // of the axis of time
+	left, right = 92.0, 704.0 // of the axis of time
 	textSize    = 20.0
 	plotHeight  = 180.0
 	stackHeight = 240.0
@@ -27,6 +27,7 @@ type plot struct {
 	i           *Incident
 	top, bottom float64
 	most        int64 // amount at the top
+	cut         bool  // larger amounts are drawn there too
 }
 
 func (p *plot) x(at time.Duration) float64 {
@@ -48,7 +49,11 @@ func (p *plot) y(value int64) float64 {
 func (p *plot) amounts(unit signals.Unit) {
 	for _, n := range []int64{0, p.most / 2, p.most} {
 		p.Add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, left, p.y(n), right)
-		p.Text(left-8, p.y(n)+5, "small", "end", short(signals.Amount(n), unit))
+		label := short(signals.Amount(n), unit)
+		if p.cut && n == p.most {
+			label += "+"
+		}
+		p.Text(left-8, p.y(n)+5, "small", "end", label)
 	}
 }
 

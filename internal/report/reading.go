@@ -253,10 +253,10 @@ func (r *reading) noteMissing(s *survey) {
 	}
 	note(r.periodic.count+r.early.count == 0, "No check is recorded.")
 	note(r.usages == 0, "The memory of pods is not recorded.")
-	note(r.memory.unknown > 0, "%s of the memory of pods could not be read. They are missing in the picture and its table.", plural(r.memory.unknown, "value"))
+	note(r.memory.unknown > 0, "Values of the memory of pods that could not be read: %d. They are missing in the picture and its table.", r.memory.unknown)
 	note(s.more, "The recording has more than %d pods. The others count as further pods.", maxUIDs)
 	note(r.counted == recording.Unknown, "OOM kills of the kernel are not counted in the recording.")
-	note(r.cut > 0, "%s lack pods: these have more containers and volumes than a recording stores.", plural(r.cut, "check"))
-	note(r.undecoded > 0, "%s have a form that this version cannot read.", plural(r.undecoded, "decision"))
+	note(r.cut > 0, "Checks without a part of their pods: %d. These have more containers and volumes than a recording stores.", r.cut)
+	note(r.undecoded > 0, "Decisions in a form that this version cannot read: %d.", r.undecoded)
 	note(r.damaged.Any() || r.damaged.Tail > 0, "Parts of the whole recording are not readable: %s.", &r.damaged)
 }

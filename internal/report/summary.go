@@ -163,12 +163,14 @@ func (i *Incident) killSentences() (all []string) {
 }
 
 func (i *Incident) killSentence(k *kill) string {
-	of := "a process outside of pods"
-	switch {
-	case k.pod == unknown:
-		of = plural(int(k.processes), "process") + " of an unknown pod"
-	case k.pod != "":
-		of = plural(int(k.processes), "process") + " of " + quote(k.pod)
+	of := plural(int(k.processes), "process")
+	switch k.pod {
+	case "":
+		of += " outside of pods"
+	case unknown:
+		of += " of an unknown pod"
+	default:
+		of += " of " + quote(k.pod)
 	}
 	when := "At " + i.clock(k.to)
 	if !k.from.Equal(k.to) && !k.from.IsZero() {
@@ -184,7 +186,7 @@ func (i *Incident) title() string {
 
 // heads returns the facts about the report: names with their values.
 func (i *Incident) heads() [][2]string {
-	heads := [][2]string{{"Node", quote(i.node())},
+	heads := [][2]string{{"Node", i.node()},
 		{"Time", fmt.Sprintf("%s to %s (%s)", i.begin.UTC().Format(stamp), i.end.UTC().Format(stamp), duration(i.span().Round(time.Second)))}}
 	for _, a := range i.agents {
 		heads = append(heads, [2]string{"Agent", fmt.Sprintf("version %s on %s, with values from %s to %s", quote(a.version), quote(a.system), i.clock(a.from), i.clock(a.to))})

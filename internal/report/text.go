@@ -161,7 +161,10 @@ const stamp = "2006-01-02 15:04:05 UTC"
 func (i *Incident) clock(t time.Time) string {
 	t = t.UTC()
 	if b, e := i.begin.UTC(), i.end.UTC(); b.YearDay() != e.YearDay() || b.Year() != e.Year() {
-		return t.Format("2006-01-02 15:04:05")
+		return t.Format(time.DateTime)
 	}
 	return t.Format(time.TimeOnly)
 }
+
+// moment returns a time of day with its milliseconds: within one second much may follow.
+func (i *Incident) moment(t time.Time) string { return i.clock(t) + t.UTC().Format(".000") }
