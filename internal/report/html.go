@@ -23,7 +23,7 @@ const page = `<!DOCTYPE html>
 <header><h1>{{template "words" words .Title}}</h1></header>
 <main>
 {{- range .Sections}}
-<section aria-labelledby="section-{{.ID}}">
+<section>
 {{- if eq .Level 2}}
 <h2 id="section-{{.ID}}">{{template "words" words .Heading}}</h2>
 {{- else}}
