@@ -31,8 +31,9 @@ const (
 type oomReports struct {
 	lines    *decisionlog.Lines
 	metrics  *metrics.Metrics
-	mayWrite func() bool        // whether events may be written
-	events   *nodestatus.Events // nil without an API server
+	record   func(line any, at time.Time) // adds a line to the recording; nil: nothing is recorded
+	mayWrite func() bool                  // whether events may be written
+	events   *nodestatus.Events           // nil without an API server
 
 	mu         sync.Mutex
 	line       oomkill.Pace
@@ -53,7 +54,7 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	defer o.mu.Unlock()
 	key := r.Place.UID + " " + r.Place.Container + " " + r.Place.Level.String()
 	if total, admitted := o.line.Admit(key, kills, at); admitted {
-		o.lines.JSON(oomLine(r, total, at))
+		o.write(oomLine(r, total, at))
 	}
 	pod := r.Place.Pod
 	if pod == nil || !pod.FromAPI || o.events == nil || !o.mayWrite() {
@@ -79,8 +80,16 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 	defer o.mu.Unlock()
 	if total, admitted := o.line.Admit("", kills, at); admitted {
 		why := cmp.Or(o.unreadable, "lines of the kernel's log were lost")
-		o.lines.JSON(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
+		o.write(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
 			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), HeldMost: unknownName, GrewMost: unknownName, Kills: total})
+	}
+}
+
+// write adds a line to the decision log, and to the recording. The line must not be changed afterwards.
+func (o *oomReports) write(line *agent.OOMKill) {
+	o.lines.JSON(line)
+	if o.record != nil {
+		o.record(line, line.Time)
 	}
 }
 

@@ -88,6 +88,14 @@ func (a *app) logRecording(err error) {
 	a.log.Info("Recording works again", "recordingDir", a.config.RecordingDir)
 }
 
+// recordLine adds a line of the decision log to the recording, if there is one. It may be called beside the
+// loop, also before the loop has begun to record: such a line is not recorded.
+func (a *app) recordLine(line any, at time.Time) {
+	if r := a.ring.Load(); r != nil {
+		r.Note(line, at)
+	}
+}
+
 // recordingStats returns the number of values that were not recorded, and the size of the recording.
 func (a *app) recordingStats() (dropped, bytes int64) {
 	if r := a.ring.Load(); r != nil {

@@ -247,6 +247,7 @@ func (a *app) openReporter(ctx context.Context) error {
 		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
 		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
 		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
+	a.reporter.oomKills.record = a.recordLine
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ const queueLength = 512
 // 6 MB, and one measurement more. A node of 110 pods with two containers each has 32 measurements there.
 const maxWaitingParts = 40_000
 
+// maxNotes bounds the lines of other goroutines that wait for the disk.
+const maxNotes = 64
+
 // wakeInterval is the minimum time between two wakeups of the writing goroutine by values that are
 // not urgent.
 const wakeInterval = 250 * time.Millisecond
@@ -68,6 +71,7 @@ type Ring struct {
 	// head is the number of values taken from the queue, and tail that of values added to it.
 	head, tail atomic.Uint64
 	parts      atomic.Int64 // of the measurements that wait in the queue
+	notes      chan note
 	wake       chan struct{}
 	stop, done chan struct{}
 
@@ -82,6 +86,12 @@ type Ring struct {
 	unwritten uint64 // since the last stored check; of the writer
 	measured  time.Time
 	near      bool
+}
+
+// note is a line of the decision log from another goroutine.
+type note struct {
+	line any
+	at   time.Time
 }
 
 // Start starts to record. It opens the directory beside the caller: a disk that hangs delays
@@ -100,7 +110,7 @@ func start(o Options, open func() (storage, error)) *Ring {
 	if o.State != nil {
 		o.Header.State, _ = json.Marshal(o.State) // without it, a replay begins with the first key frame
 	}
-	r := &Ring{options: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Ring{options: o, notes: make(chan note, maxNotes), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run(open)
 	return r
 }
@@ -163,6 +173,16 @@ func (r *Ring) Commit(now time.Time, urgent bool) {
 	}
 }
 
+// Note adds a line of the decision log from any goroutine. A replay does not need it, so that a line
+// without room is dropped and counted, and is not missing in a check. Note does not block.
+func (r *Ring) Note(line any, at time.Time) {
+	select {
+	case r.notes <- note{line, at}:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
 // Dropped returns the number of values that were not recorded since the start.
 func (r *Ring) Dropped() int64 { return r.dropped.Load() }
 
@@ -204,12 +224,26 @@ func (r *Ring) run(open func() (storage, error)) {
 		case <-r.wake:
 			r.drain()
 			r.measure()
+		case n := <-r.notes:
+			r.storeNote(n)
 		case <-r.stop:
 			r.drain()
+			for len(r.notes) > 0 {
+				r.storeNote(<-r.notes)
+			}
 			r.writer.end()
 			return
 		}
 	}
+}
+
+// storeNote stores a line of another goroutine.
+func (r *Ring) storeNote(n note) {
+	err := r.store(&Entry{Decision: n.line, At: n.at})
+	if err != nil {
+		r.dropped.Add(1)
+	}
+	r.report(err)
 }
 
 // discard drops all values until the given time, as there is no place for them. It reports whether
