@@ -208,6 +208,18 @@ func TestForms_OfDamagedRecordings(t *testing.T) {
 // maxReport is the maximum size of a report in any form.
 const maxReport = 4 << 20
 
+func TestTexts_AreBounded(t *testing.T) {
+	for form, text := range forms(t, read(t, attacked(t, strings.Repeat("W", 5000)), Options{})) {
+		longest := 0
+		for _, run := range regexp.MustCompile("W+").FindAllString(text, -1) {
+			longest = max(longest, len(run))
+		}
+		if longest == 0 || longest > 512 {
+			t.Errorf("%s: a text of %d characters, want at most 512", form, longest)
+		}
+	}
+}
+
 // A recording of any size has a report of bounded size, also if every text is as long and as hostile as it
 // may be.
 func TestForms_AreBounded(t *testing.T) {

@@ -143,7 +143,7 @@ func TestMemory_KeepsExtremes(t *testing.T) {
 
 func TestMemory_UnknownIsNotZero(t *testing.T) {
 	a := podOf("a", 0)
-	m := read(t, recorded(t, header(), usage(0, 0, used(a, 5*mib, 0)), usage(1, 0, used(a, recording.Unknown, 0)), usage(2, 0, used(a, 7*mib, 0))), Options{}).memory
+	m := read(t, recorded(t, header(), usage(0, 0, used(a, 5*mib, 0)), usage(1, 0, used(a, 7*mib, 0)), usage(2, 0, used(a, recording.Unknown, 0))), Options{}).memory
 	if l := m.layers[0]; l.first != 5*mib || l.last != 7*mib || m.unknown != 1 {
 		t.Errorf("%+v, %d unknown", l, m.unknown)
 	}

@@ -55,6 +55,10 @@ func TestSummary_Sentences(t *testing.T) {
 			"The kernel's OOM killer ended 3 processes.",
 			"At 12:00:05 it ended 1 process of shop/a; held most: shop/b, grew most before: unknown.",
 			"At 12:00:06 it ended 2 processes outside of pods; held most: outside of pods, grew most before: outside of pods."}},
+		{"OOM kills before", recorded(t, header(), usage(0, 5, used(a, mib, 2)), usage(10, 5, used(a, mib, 2), used(b, mib, 1))), []string{"The kernel's OOM killer ended no process."}},
+		{"another boot", append(recorded(t, header(), usage(0, 1, used(a, mib, 1))), recorded(t, rebooted(), usage(100, 3, used(a, mib, 2)))...), []string{"The kernel's OOM killer ended no process."}},
+		{"a gap in a condition", recorded(t, header(), under(check(0, 1<<30)), under(check(100, 1<<30)), under(check(110, 1<<30))), []string{
+			"The agent held the condition MemoryPressure True from 12:00:00 on, for 10s in all."}},
 		{"another day", recorded(t, header(), check(0, 50*mib), check(10, 1<<30), check(13*3600, 1<<30)), []string{
 			"The threshold memory.available<100Mi was crossed once, at 2026-03-01 12:00:00, for 10s; the least available was 50Mi."}},
 	} {
@@ -70,6 +74,13 @@ func TestSummary_Sentences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rebooted is the header of a run after a boot.
+func rebooted() recording.Header {
+	h := header()
+	h.Segment, h.BootID, h.Started, h.SinceBoot = 2, "next", at(100), time.Minute
+	return h
 }
 
 func dry(c *recording.Check) *recording.Check {
