@@ -91,14 +91,10 @@ func (r *incidentReport) run(cmd *cobra.Command, now time.Time) error {
 	case err != nil:
 		return fmt.Errorf("report %s: %w", r.recording, err)
 	}
-	text, err := render(incident)
-	if err != nil {
-		return err
-	}
 	if r.file == "" {
-		_, err = cmd.OutOrStdout().Write(text)
+		_, err = cmd.OutOrStdout().Write(render(incident))
 	} else {
-		err = os.WriteFile(r.file, text, 0o600)
+		err = os.WriteFile(r.file, render(incident), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -107,14 +103,14 @@ func (r *incidentReport) run(cmd *cobra.Command, now time.Time) error {
 }
 
 // compile returns the time and the form of the report. Returns an error for a flag that is not valid.
-func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*report.Incident) ([]byte, error), err error) {
+func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*report.Incident) []byte, err error) {
 	switch r.output {
 	case "html":
 		render = (*report.Incident).HTML
 	case "md":
-		render = func(i *report.Incident) ([]byte, error) { return i.Markdown(), nil }
+		render = (*report.Incident).Markdown
 	case "svg":
-		render = func(i *report.Incident) ([]byte, error) { return i.SVG(), nil }
+		render = (*report.Incident).SVG
 	default:
 		return o, nil, fmt.Errorf("--output: %q: must be html, md or svg", r.output)
 	}

@@ -152,11 +152,7 @@ func read(tb testing.TB, data []byte, o Options) *Incident {
 // forms returns a report in each form.
 func forms(tb testing.TB, i *Incident) map[string]string {
 	tb.Helper()
-	page, err := i.HTML()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return map[string]string{"html": string(page), "md": string(i.Markdown()), "svg": string(i.SVG())}
+	return map[string]string{"html": string(i.HTML()), "md": string(i.Markdown()), "svg": string(i.SVG())}
 }
 
 // missingIn returns the wanted sentences that are not among the given ones.
