@@ -20,7 +20,9 @@ KERNEL  := ./internal/cgroup ./cgroupnotify ./internal/kill ./test/harness/sandb
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
+RACE    := ./agent ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
+# Tests of memory with hundreds of MB of pods: the race detector would multiply their time.
+BULK    := ^TestPods_(LargePodsCostNoMemory|ShortensWideActivePods|BoundsManyWideActivePods|ManySmallPartsCostNoMemory)$$
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
 # What is tried on whole clusters, and the programs before a real API server: what
@@ -126,7 +128,8 @@ test-v2: build ## the kernel tests of every package under cgroup v2, in a virtua
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
-	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(ABREAST) -timeout 15m $(EDGE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(ABREAST) -timeout 15m -skip '$(BULK)' $(EDGE)
+	$(GO) test -run '$(BULK)' ./internal/kube/client
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
 	$(GO) test -p $(ABREAST) -parallel $$((2 * $(ABREAST))) -timeout 30m $(CLUSTER)

@@ -28,7 +28,8 @@ type Agent struct {
 	notifier      Notifier
 	thread        *Thread        // nil: any thread
 	monitorThread *monitorThread // runs killMonitor during a kill; nil: a goroutine does
-	policy        func() *eviction.Policy
+	rules         func() *Rules
+	adopted       *Rules // the latest; nil before the first periodic check
 	arming        Arming
 
 	snapshot     signals.Snapshot
@@ -85,9 +86,10 @@ type Parts struct {
 	Thread *Thread
 	// Stalls, if set, reports the pods that wait for memory after a stall has woken the agent.
 	Stalls Stalls
-	// Policy, if set, is called before every periodic check, since capacities of the node may
-	// become known late or change. It returns the same pointer until something has changed.
-	Policy func() *eviction.Policy
+	// Rules, if set, is called in every periodic check, since facts of the node may become known
+	// late, and the configuration may change. It returns the same pointer until something has
+	// changed.
+	Rules func() *Rules
 	// Draining, if set, returns why the node is about to shut down, and an empty string
 	// otherwise. The shutdown then ends the pods in its own order.
 	Draining func() string
@@ -107,7 +109,7 @@ type Parts struct {
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, victims: p.Victims, garbage: garbage{collector: p.Collector},
-		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, arming: p.Arming,
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, rules: p.Rules, arming: p.Arming,
 		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
 		consumption: newConsumption(p.Consumers), limiterSaved: p.LimiterSaved, recorder: p.Recorder,
 	}
@@ -204,7 +206,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	return a.nextPeriodic
 }
 
-// prepare begins a check: it applies the arming state and the policy, observes the node, and ends
+// prepare begins a check: it applies the arming state, observes the node, adopts the rules, and ends
 // completed waits. All signals are observed if a periodic check is due. If exhaustion appears
 // imminent, a second observation may confirm it.
 func (a *Agent) prepare(now time.Time) *signals.Snapshot {
@@ -217,9 +219,11 @@ func (a *Agent) prepare(now time.Time) *signals.Snapshot {
 		if a.nextPeriodic.Before(now) { // the machine was suspended, or the clock was set
 			a.nextPeriodic = now.Add(a.settings.Period)
 		}
-		a.adoptPolicy(now)
 	}
 	a.observe(s)
+	if s.Kind == signals.Periodic {
+		a.adoptRules(s)
+	}
 	a.endWaits(s)
 	s.NeedsConfirmation = a.needsConfirmation(s)
 	if s.Kind == signals.Periodic {
@@ -307,22 +311,6 @@ func expectEffect(o *Outcome) {
 	if r := o.Result; r != nil && r.Status == StatusReported && o.evictedFiles() {
 		o.Inflight.AwaitUnmount(inflight.FreeTimeout)
 	}
-}
-
-// adoptPolicy replaces the policy once new capacities of the node are known. Timers and
-// conditions are kept. The policy stays while evictions or a collection are in flight, since
-// these refer to its thresholds.
-func (a *Agent) adoptPolicy(now time.Time) {
-	if a.policy == nil {
-		return
-	}
-	policy := a.policy()
-	if policy == a.checker.Machine.Policy() || a.garbage.run != nil || a.inflight != (inflight.Set{}) {
-		return
-	}
-	machine := eviction.New(policy)
-	machine.Restore(a.checker.Machine.Save(), now)
-	a.checker.Machine = machine
 }
 
 // endWaits ends completed waits: it removes their evictions from those in flight. The agent then

@@ -237,6 +237,7 @@ func (c *Checker) rankPods(ctx context.Context, constraints *Constraints) Plan {
 	if first == nil {
 		return Plan{}
 	}
+	o.endedDeleted = true
 	return c.planEviction(*first)
 }
 
@@ -282,6 +283,7 @@ func (c *Checker) planEviction(candidate signals.Candidate) Plan {
 	}
 	target := o.Verdict.Target
 	e := c.Machine.Policy().EvictionFor(target, &o.Snapshot.Node[target.Signal], candidate)
+	e.Explanation = o.explanation(candidate.Pod)
 	return Plan{Action: Evict, Eviction: &e}
 }
 

@@ -109,7 +109,7 @@ func (a *Agent) describeChoice(d *Decision, o *Outcome) {
 	if d.Spared = o.Spared; o.KubeletsPod != nil {
 		d.KubeletWouldEvict = o.KubeletsPod.Key()
 	}
-	d.describeGrowth(o)
+	setGrowth(d, o)
 	if d.Decision == NoneHelps {
 		d.Reason += "; " + o.SpareReason()
 	}

@@ -106,7 +106,7 @@ func (a *Agent) awaitConsumers(o *Outcome, verb Verb) {
 	if m.isCurrent(now) && (verb == Ineffective || now.Sub(m.begun) < consumersPace) {
 		return // the line has them
 	}
-	at := slices.IndexFunc(m.awaiting, func(i incomplete) bool { return i.threshold == t && i.decision.Decision == verb })
+	at := slices.IndexFunc(m.awaiting, func(i incomplete) bool { return *i.threshold == *t && i.decision.Decision == verb })
 	if at >= 0 && !m.awaiting[at].decision.Time.Before(a.lastBlock(t, uselessBlock).since) {
 		return
 	}

@@ -6,61 +6,19 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 )
 
-// Decision is one line of the decision log. Amounts are in the unit of the signal (bytes, inodes,
-// PIDs), durations in milliseconds. docs/reference/decision-log.md describes every key.
-type Decision struct {
-	Time             time.Time   `json:"time"`
-	Decision         Verb        `json:"decision"`
-	Check            string      `json:"check,omitempty"`   // periodic or early
-	WokenBy          []string    `json:"wokenBy,omitempty"` // sources other than the timer
-	Reason           string      `json:"reason,omitempty"`
-	Signal           string      `json:"signal,omitempty"`
-	Threshold        string      `json:"threshold,omitempty"`
-	Available        *int64      `json:"available,omitempty"`
-	Capacity         *int64      `json:"capacity,omitempty"`
-	Cache            *int64      `json:"cache,omitempty"`                  // page cache in use that the kernel reclaims first
-	Rate             *int64      `json:"ratePerSecond,omitempty"`          // decrease of the available amount
-	TimeToExhaustion *float64    `json:"timeToExhaustionMillis,omitempty"` // at that rate
-	Met              []string    `json:"met,omitempty"`                    // signals of met thresholds, grace passed
-	Unknown          []string    `json:"unknown,omitempty"`                // signals, with their causes
-	Conditions       []string    `json:"conditions"`                       // True after this check
-	Reclaimed        []string    `json:"reclaimed,omitempty"`              // containers, images
-	Pod              string      `json:"pod,omitempty"`                    // namespace/name
-	UID              string      `json:"uid,omitempty"`
-	Grace            *int64      `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
-	Message          string      `json:"message,omitempty"`            // as in the pod's status
-	Ranking          []PodReason `json:"ranking,omitempty"`            // its first pods
-	Failed           []PodReason `json:"failed,omitempty"`             // pods that could not be killed, with their errors
-	Processes        int         `json:"processes,omitempty"`          // signalled
-	Status           Status      `json:"status,omitempty"`             // of the report to the API server: reported or pending
-	StatusTime       *float64    `json:"statusMillis,omitempty"`       // from the check until it was reported, or until the wait for it ended
-	KillTime         *float64    `json:"killMillis,omitempty"`         // from the check to the last SIGKILL
-	ExitTime         *float64    `json:"exitMillis,omitempty"`         // from the check until no process was left
-	Stalls           []PodReason `json:"stalls,omitempty"`             // pods that waited for memory, or met their own limit
-	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // increase of the available amount since the check
-	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes with SIGKILL have not exited yet
-	LimitedBy        string      `json:"limitedBy,omitempty"`          // the limit in force: quota, ineffective or owner
-	// KubeletWouldEvict is the pod that the kubelet would evict in place of Pod, or of none. Spared is
-	// the number of pods that were passed over because their end would not help.
-	KubeletWouldEvict string `json:"kubeletWouldEvict,omitempty"`
-	Spared            int    `json:"spared,omitempty"`
-	// GrewMost is the pod that grew most since an earlier measurement under this pressure, protected
-	// pods included, GrewBy its growth, and GrewOver the time since.
-	GrewMost string   `json:"grewMost,omitempty"`
-	GrewBy   int64    `json:"grewBy,omitempty"`
-	GrewOver *float64 `json:"grewOverMillis,omitempty"`
-	// Repeated is why an earlier decision is written again.
-	Repeated Repeat `json:"repeated,omitempty"`
-	// Consumers are the largest consumers of the resource if evictions free too little of it, and
-	// Unmeasured is what was not measured of them.
-	Consumers  []signals.Consumer `json:"consumers,omitempty"`
-	Unmeasured []string           `json:"unmeasured,omitempty"`
-}
+// Decision is the record of a decision, which the loop passes to its [Reporter].
+type Decision = decisionlog.Record
 
-// Repeat is why a decision is written again.
-type Repeat string
+// Verb, PodReason and Repeat are the kind of a decision, an entry of a list of pods, and why a decision is
+// written again.
+type (
+	Verb      = decisionlog.Verb
+	PodReason = decisionlog.PodReason
+	Repeat    = decisionlog.Repeat
+)
 
 // The values of the key repeated.
 const (
@@ -69,9 +27,6 @@ const (
 	RepeatImminent Repeat = "imminent" // exhaustion is imminent now
 	RepeatUsedUp   Repeat = "used-up"  // nothing is available now
 )
-
-// Verb is the kind of a decision.
-type Verb string
 
 // The verbs of the decision log.
 const (
@@ -98,12 +53,6 @@ const (
 	Stalled           Verb = "stall"       // pods wait for memory, without a possible action
 	OOMKilled         Verb = "oom-kill"    // the kernel's OOM killer ended a process; see OOMKill
 )
-
-// PodReason is an entry of a list of pods.
-type PodReason struct {
-	Pod    string `json:"pod"`
-	Reason string `json:"reason"`
-}
 
 // maxPlaces is the maximum number of logged pods of a ranking. A line stays short on a node with
 // hundreds of pods, and only the first ones matter.
@@ -194,13 +143,13 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 		d.Reclaimed = append(d.Reclaimed, r.String())
 	}
 	for _, f := range o.Failed {
-		d.Failed = append(d.Failed, PodReason{f.Pod.Key(), f.Err.Error()})
+		d.Failed = append(d.Failed, PodReason{Pod: f.Pod.Key(), Reason: f.Err.Error()})
 	}
 	policy := a.checker.Machine.Policy()
 	if t := o.Verdict.About(policy); t != nil {
-		d.observed(t, s)
+		setObserved(d, t, s)
 	} else if verb == Nothing && len(policy.Thresholds) > 0 {
-		d.observed(&policy.Thresholds[0], s)
+		setObserved(d, &policy.Thresholds[0], s)
 	}
 	a.describeChoice(d, o)
 	switch {
@@ -214,8 +163,8 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	return d
 }
 
-// observed sets the keys for the observation of the threshold's signal.
-func (d *Decision) observed(t *eviction.Threshold, s *signals.Snapshot) {
+// setObserved sets the keys for the observation of the threshold's signal.
+func setObserved(d *Decision, t *eviction.Threshold, s *signals.Snapshot) {
 	seen := &s.Node[t.Signal]
 	d.Signal, d.Threshold = t.Signal.String(), t.String()
 	if !seen.Known {
@@ -237,7 +186,7 @@ func podReasons(o *Outcome) []PodReason {
 	var list []PodReason
 	for i := range o.Ranking[:min(len(o.Ranking), maxPlaces)] {
 		r := &o.Ranking[i]
-		list = append(list, PodReason{r.Pod.Key(), o.PlaceReason(r)})
+		list = append(list, PodReason{Pod: r.Pod.Key(), Reason: o.PlaceReason(r)})
 	}
 	return list
 }

@@ -15,7 +15,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if !e.Hard {
 		d.Grace = &e.GracePeriod
 	}
-	if o.DryRun || !e.Hard {
+	if d.Choice = o.choice(); o.DryRun || !e.Hard {
 		return
 	}
 	r := o.Result
@@ -37,7 +37,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 func (a *Agent) escalated(e *inflight.Eviction, s *signals.Snapshot, v *eviction.Verdict) *Decision {
 	d := &Decision{Time: s.At, Decision: Escalated, Check: s.Kind.String(), Reason: a.checker.Machine.Explain(v, s),
 		Pod: e.Decided.Pod.Key(), UID: e.Decided.Pod.UID, Conditions: v.Conditions.Names()}
-	d.observed(v.Target, s)
+	setObserved(d, v.Target, s)
 	return d
 }
 
@@ -65,7 +65,7 @@ func (a *Agent) softEnded(e *inflight.Eviction, r softResult, now time.Time) *De
 	}
 	d.Status = r.result.Status
 	if r.err != nil {
-		d.Failed = []PodReason{{e.Decided.Pod.Key(), r.err.Error()}}
+		d.Failed = []PodReason{{Pod: e.Decided.Pod.Key(), Reason: r.err.Error()}}
 	}
 	return d
 }

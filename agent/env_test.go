@@ -18,13 +18,14 @@ const mib = 1 << 20
 
 // env is a node in a synctest bubble: pods hold memory, one may fill it.
 type env struct {
-	t        *testing.T
-	capacity signals.Amount
-	mu       sync.Mutex
-	pods     []*envPod
-	checks   map[signals.Kind]int
-	reported []*Decision
-	saves    int
+	t         *testing.T
+	capacity  signals.Amount
+	mu        sync.Mutex
+	pods      []*envPod
+	checks    map[signals.Kind]int
+	reported  []*Decision
+	saves     int
+	explained []string // explanations of the evictions that were tried
 
 	killErr         error          // of every immediate kill
 	killStatus      Status         // state of the report at that time
@@ -279,6 +280,7 @@ func (w *env) saveLimiter(s limiter.Saved) { w.saved = s }
 func (w *env) Save(eviction.Saved)         { w.saves++ }
 
 func (w *env) Victim(e *eviction.Eviction) (Victim, error) {
+	w.explained = append(w.explained, e.Explanation)
 	return &envVictim{w, e.Pod.UID, w.pod(e.Pod.UID)}, nil
 }
 
@@ -439,3 +441,6 @@ func newPolicy(t *testing.T, s eviction.Settings) *eviction.Policy {
 	}
 	return policy
 }
+
+// rulesOf returns the rules of a policy without limits.
+func rulesOf(p *eviction.Policy) *Rules { return &Rules{Policy: p, MaxFillRate: 4 << 30} }

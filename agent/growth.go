@@ -208,8 +208,8 @@ func (o *Outcome) mayGrow() bool {
 	return o.Verdict.Target.Signal.OfMemory() && (g.Over == 0 || !g.Imminent && g.Least > 0)
 }
 
-// describeGrowth sets the keys of the pod that grew most.
-func (d *Decision) describeGrowth(o *Outcome) {
+// setGrowth sets the keys of the pod that grew most.
+func setGrowth(d *Decision, o *Outcome) {
 	if o.Growth.Most == nil {
 		return
 	}

@@ -179,12 +179,11 @@ func TestBlocked_NoEvictionDuringShutdown(t *testing.T) {
 }
 
 func TestPolicy_TimersSurviveReplacement(t *testing.T) {
-	var late *eviction.Policy
 	w := liveIn(t, 65*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *env, p *Parts) {
 		w.add("big", 800*mib)
-		begun, first := time.Now(), p.Machine.Policy()
-		late = newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{soft()}, Layout: signals.Dedicated})
-		p.Policy = func() *eviction.Policy {
+		begun, first := time.Now(), rulesOf(p.Machine.Policy())
+		late := rulesOf(newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{soft()}, Layout: signals.Dedicated}))
+		p.Rules = func() *Rules {
 			if time.Since(begun) < 35*time.Second {
 				return first
 			}
@@ -196,18 +195,18 @@ func TestPolicy_TimersSurviveReplacement(t *testing.T) {
 	}
 }
 
-// A new policy does not drop the wait for freed disk space.
-func TestPolicy_ReplacedOnlyWhenIdle(t *testing.T) {
+// A new policy drops neither a collection of garbage nor the wait for freed disk space.
+func TestPolicy_ReplacementKeepsWaits(t *testing.T) {
 	w := liveIn(t, 40*time.Second, Settings{}, eviction.Settings{Thresholds: full()}, func(w *env, p *Parts) {
 		w.disk, w.collects = 20*gib, 3*time.Second
 		big := w.add("big", 1)
 		big.disk, big.removed = 9*gib, 20*time.Second
 		w.add("small", 1).disk = 5 * gib
-		begun, policies := time.Now(), []*eviction.Policy{p.Machine.Policy()}
+		begun, rules := time.Now(), []*Rules{rulesOf(p.Machine.Policy())}
 		for range 3 {
-			policies = append(policies, newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signals.Dedicated}))
+			rules = append(rules, rulesOf(newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signals.Dedicated})))
 		}
-		p.Policy = func() *eviction.Policy { return policies[min(int(time.Since(begun)/time.Second), 3)] }
+		p.Rules = func() *Rules { return rules[min(int(time.Since(begun)/time.Second), 3)] }
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) || w.count(CollectingGarbage) != 1 {
 		t.Errorf("evicted %v, reported %+v", got, w.reported)

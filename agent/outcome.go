@@ -39,6 +39,8 @@ type Outcome struct {
 	Limit      limiter.Limit
 	LimitedPod *signals.Pod
 	LimitBegun bool
+	// endedDeleted: the evicted pod was being deleted, and was chosen for what deleted pods hold.
+	endedDeleted bool
 	// Passed are the outcomes of other hard targets without a possible step.
 	Passed []Outcome
 	// OthersWait: the condition of an earlier eviction has had no turn.

@@ -7,6 +7,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 )
 
 // Ports of a check. The agent has implementations for the kernel, a simulation has those for a
@@ -131,7 +132,7 @@ type Inventory interface {
 }
 
 // Status is the state of the report of an eviction to the API server.
-type Status string
+type Status = decisionlog.Status
 
 // The states of a report.
 const (

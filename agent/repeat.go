@@ -32,11 +32,11 @@ func (c *Checker) Restore(state *State, s *signals.Snapshot, now time.Time) {
 	}
 }
 
-// Adopt replaces the policy. Timers and conditions are kept, as in an agent.
-func (c *Checker) Adopt(policy *eviction.Policy, now time.Time) {
-	machine := eviction.New(policy)
-	machine.Restore(c.Machine.Save(), now)
-	c.Machine = machine
+// Adopt replaces policy and limits. Timers, conditions and the record of evictions are kept. node is the
+// observation of the next check.
+func (c *Checker) Adopt(policy *eviction.Policy, limits limiter.Policy, node *signals.Observations) {
+	c.Machine = c.Machine.Adopt(policy, node)
+	c.Limiter.SetPolicy(limits)
 }
 
 // Repeat makes a check again: by the snapshot and the trace of the original one. With the same

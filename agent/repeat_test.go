@@ -25,6 +25,7 @@ type recordedCheck struct {
 	snapshot signals.Snapshot
 	trace    Trace
 	policy   *eviction.Policy
+	limits   limiter.Policy
 	outcome  string
 	state    State
 }
@@ -40,7 +41,7 @@ func (r *recorded) Record(o *Outcome, c *Checker) {
 			t.Measured[i][j].Pod = &pod
 		}
 	}
-	r.checks = append(r.checks, recordedCheck{*o.Snapshot, t, c.Machine.Policy(), summary(o), c.State(sameTime)})
+	r.checks = append(r.checks, recordedCheck{*o.Snapshot, t, c.Machine.Policy(), c.Limiter.Policy(), summary(o), c.State(sameTime)})
 }
 
 func sameTime(t time.Time) time.Time { return t }
@@ -105,13 +106,13 @@ func (r *recorded) repeatFrom(t *testing.T, i int) {
 		again.Restore(&r.start, nil, r.begun)
 	} else {
 		c := &r.checks[i]
-		again = NewRepeater(c.policy, r.limits)
+		again = NewRepeater(c.policy, c.limits)
 		again.Restore(&c.state, &c.snapshot, c.snapshot.At)
 	}
 	for n := i + 1; n < len(r.checks); n++ {
 		c := &r.checks[n]
-		if again.Machine.Policy() != c.policy {
-			again.Adopt(c.policy, c.snapshot.At)
+		if again.Machine.Policy() != c.policy || again.Limiter.Policy() != c.limits {
+			again.Adopt(c.policy, c.limits, &c.snapshot.Node)
 		}
 		if got := summary(again.Repeat(&c.snapshot, &c.trace)); got != c.outcome {
 			t.Fatalf("from %d: check %d at %s differs\ngot  %s\nwant %s", i, n, c.snapshot.At.Sub(r.begun), got, c.outcome)

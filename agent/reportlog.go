@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -24,7 +25,7 @@ type reportLog struct {
 // block is why nothing was done in a check with a met threshold.
 type block struct {
 	kind      int // 0: none
-	threshold *eviction.Threshold
+	threshold eviction.Threshold
 	limit     limiter.Limit
 	reason    string
 
@@ -47,12 +48,12 @@ const (
 // lastBlock returns the last block of a kind for a threshold, to be replaced by the next one.
 func (a *Agent) lastBlock(of *eviction.Threshold, kind int) *block {
 	thresholds := a.checker.Machine.Policy().Thresholds
-	if len(a.logged.blocks) != len(thresholds)+1 { // the policy was replaced
+	if len(a.logged.blocks) == 0 {
 		a.logged.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
 	about := len(thresholds)
 	for i := range thresholds {
-		if of == &thresholds[i] {
+		if of != nil && *of == thresholds[i] { // of may belong to an earlier policy
 			about = i
 		}
 	}
@@ -70,10 +71,30 @@ func (a *Agent) forgetBlocks(unknown signals.Set) {
 	}
 }
 
-// isNewReason reports whether a block differs from the last one of its kind, and stores it.
-func (a *Agent) isNewReason(b block) bool {
+// adopt continues with the thresholds of another policy: what was logged for one that remains is not
+// logged again.
+func (l *reportLog) adopt(before, after []eviction.Threshold) {
+	if len(l.blocks) == 0 {
+		return
+	}
+	blocks := make([][blockKinds]block, len(after)+1)
+	blocks[len(after)] = l.blocks[len(before)]
+	for i, t := range after {
+		if j := slices.Index(before, t); j >= 0 {
+			blocks[i] = l.blocks[j]
+		}
+	}
+	l.blocks = blocks
+}
+
+// isNewReason reports whether a block for a threshold, or for none, differs from the last one of its kind,
+// and stores it.
+func (a *Agent) isNewReason(of *eviction.Threshold, b block) bool {
 	b.limit.N = 0 // limits are distinguished by their end
-	last := a.lastBlock(b.threshold, b.kind)
+	if of != nil {
+		b.threshold = *of
+	}
+	last := a.lastBlock(of, b.kind)
 	before := *last
 	*last = b
 	return b != before
@@ -100,13 +121,13 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 		}
 		return a.settings.LogChecks && periodic
 	case Pending:
-		return a.isNewReason(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
+		return a.isNewReason(o.Verdict.About(policy), block{kind: int(o.Verdict.Reason)})
 	case Blocked:
-		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
+		return !a.isExplained(o.Blocked) && a.isNewReason(o.Verdict.Target, block{kind: standBlock, reason: o.Blocked})
 	case NoneHelps: // the amounts differ in each check
 		return a.isNewCause(o)
 	case Limited, Ineffective:
-		return a.isNewReason(block{kind: limitBlock, threshold: o.Verdict.Target, limit: o.Limit})
+		return a.isNewReason(o.Verdict.Target, block{kind: limitBlock, limit: o.Limit})
 	case Recovered: // repeated by a stream close to the threshold
 		if !periodic && a.snapshot.At.Sub(a.logged.recovered) < unknownPace {
 			return false
@@ -122,7 +143,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome) bool {
 		return !reported && *a.lastBlock(o.Verdict.Target, uselessBlock) == block{} // no pod helps, and garbage is looked for again
 	case Failed:
 		if len(o.Failed) == 0 {
-			return a.isNewReason(block{kind: failedBlock, threshold: o.Verdict.Target})
+			return a.isNewReason(o.Verdict.Target, block{kind: failedBlock})
 		}
 		return periodic || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
 	case Evicted, SoftEvicting, WouldEvict: // later blocks are reported anew

@@ -32,11 +32,13 @@ func TestSoftEviction_ReportsLateExit(t *testing.T) {
 }
 
 // unanswered makes soft evictions of a pod requests to the API that remain without effect.
-func unanswered(p *envPod) {
+func unanswered(p *envPod) { unansweredFor(p, 6*time.Minute) }
+
+func unansweredFor(p *envPod, d time.Duration) {
 	p.FromAPI, p.withdrawable = true, true
 	p.asked = func(ctx context.Context, change Changes) (EvictionResult, error) {
 		select {
-		case <-time.After(6 * time.Minute):
+		case <-time.After(d):
 			return EvictionResult{Withdrawn: true}, errors.New("not evicted")
 		case <-change.Withdraw:
 			return EvictionResult{Withdrawn: true}, nil

@@ -59,7 +59,7 @@ func (a *Agent) reportStalls(o *Outcome) {
 	d := a.decision(o, Stalled)
 	d.Reason = a.whyStalled(found, s)
 	for i := range found[:min(len(found), maxPlaces)] {
-		d.Stalls = append(d.Stalls, PodReason{found[i].Name(), reasonOf(&found[i])})
+		d.Stalls = append(d.Stalls, PodReason{Pod: found[i].Name(), Reason: reasonOf(&found[i])})
 	}
 	a.reporter.Report(d)
 }

@@ -32,15 +32,17 @@ type Eviction struct {
 	// Cause is the name of the signal or of the local-storage limit.
 	Cause string
 	// Hard evictions end the pod at once; GracePeriod applies to the others.
-	Hard             bool
-	GracePeriod      int64 // seconds, at least 1
-	Message          string
+	Hard        bool
+	GracePeriod int64 // seconds, at least 1
+	Message     string
+	// Explanation is one sentence for the owner of the pod. The event has it behind the message. It names no other pod.
+	Explanation      string
 	Annotations      map[string]string // of the event; never nil
 	DisruptionTarget bool
 }
 
-// EvictionFor returns the eviction of a pod for a threshold that an observation meets. It executes
-// nothing.
+// EvictionFor returns the eviction of a pod for a threshold that an observation meets, without an
+// explanation. It executes nothing.
 func (p *Policy) EvictionFor(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
 	e := Eviction{
 		Pod:              c.Pod,
@@ -72,6 +74,9 @@ func (p *Policy) softGracePeriod(pod *signals.Pod) int64 {
 	return max(grace, 1)
 }
 
+// limitExplanation is the explanation of an eviction for a local-storage limit.
+const limitExplanation = "Plimsoll evicted this pod because it exceeded a local-storage limit of its own: neither the free space of the node nor other pods mattered."
+
 // Violations returns the evictions of all pods above a local-storage limit, in the order of their
 // UIDs. Protected pods and pods without stats are skipped.
 func (p *Policy) Violations(pods []signals.Candidate) []Eviction {
@@ -83,7 +88,7 @@ func (p *Policy) Violations(pods []signals.Candidate) []Eviction {
 		if cause, message, ok := p.violation(c); ok {
 			found = append(found, Eviction{
 				Pod: c.Pod, Cause: cause, Hard: true, GracePeriod: immediateGracePeriod,
-				Message: message, Annotations: map[string]string{},
+				Message: message, Explanation: limitExplanation, Annotations: map[string]string{},
 			})
 		}
 	}

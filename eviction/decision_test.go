@@ -222,7 +222,7 @@ func TestViolations_LocalStorageLimits(t *testing.T) {
 				t.Fatalf("found %+v", found)
 			}
 			e := found[0]
-			if e.Cause != tc.cause || e.Message != tc.text || e.GracePeriod != 1 || e.DisruptionTarget || e.Annotations == nil || len(e.Annotations) != 0 {
+			if e.Cause != tc.cause || e.Message != tc.text || !strings.Contains(e.Explanation, "a local-storage limit of its own") || e.GracePeriod != 1 || e.DisruptionTarget || e.Annotations == nil || len(e.Annotations) != 0 {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -190,3 +190,30 @@ func TestValue_SaturatesOnOverflow(t *testing.T) {
 		t.Errorf("300%% of 4Ei is %d, want the maximum", got)
 	}
 }
+
+// Of several thresholds of a signal, the highest is met first. Memory thresholds also apply to
+// allocatable memory, where a lower one of its own stays behind the copy.
+func TestPolicy_HighestThreshold(t *testing.T) {
+	settings := thresholds(hard("memory", "100Mi"), hard("allocatable", "25%"), hard("allocatable", "50Mi"), soft("memory", "25%", time.Minute))
+	settings.BindAllocatable = true
+	policy := compile(t, settings)
+	const mebi = 1 << 20
+	for _, c := range []struct {
+		signal     signals.Signal
+		hard       bool
+		capacity   signals.Amount
+		want       signals.Amount
+		configured bool
+	}{
+		{signals.MemoryAvailable, true, 4096 * mebi, 100 * mebi, true},
+		{signals.MemoryAvailable, false, 4096 * mebi, 1024 * mebi, true},
+		{signals.AllocatableMemoryAvailable, true, 300 * mebi, 100 * mebi, true},
+		{signals.AllocatableMemoryAvailable, true, 4000 * mebi, 1000 * mebi, true},
+		{signals.AllocatableMemoryAvailable, false, 4000 * mebi, 0, false},
+		{signals.PIDAvailable, true, 1 << 15, 0, false},
+	} {
+		if got, configured := policy.HighestThreshold(c.signal, c.hard, c.capacity); got != c.want || configured != c.configured {
+			t.Errorf("%s, hard %t, of %d: got %d, %t, want %d, %t", c.signal, c.hard, c.capacity, got, configured, c.want, c.configured)
+		}
+	}
+}

@@ -140,6 +140,17 @@ func (p *Policy) deriveContainerfs() {
 	}
 }
 
+// HighestThreshold returns the amount below which the signal first meets a threshold of a kind,
+// hard or soft, at a capacity. It returns false if there is none.
+func (p *Policy) HighestThreshold(s signals.Signal, hard bool, capacity signals.Amount) (at signals.Amount, configured bool) {
+	for i := range p.Thresholds {
+		if t := &p.Thresholds[i]; t.Signal == s && t.Hard() == hard {
+			at, configured = max(at, t.Value.Of(capacity).Value), true
+		}
+	}
+	return at, configured
+}
+
 func actingOrder(a, b Threshold) int {
 	if c := cmp.Compare(a.Signal, b.Signal); c != 0 {
 		return c

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,37 @@ func (c *Controller) Census(ctx context.Context) (Census, error) {
 	case <-ctx.Done():
 		return Census{}, fmt.Errorf("count what is known: %w", ctx.Err())
 	}
+}
+
+// Nodes returns the names of all nodes. It waits for the owner of the fleet, and returns an error if ctx ends first,
+// or if not all nodes are known yet.
+func (c *Controller) Nodes(ctx context.Context) (map[string]bool, error) {
+	answer := make(chan map[string]bool, 1)
+	c.inbox.put(roster{answer})
+	select {
+	case names := <-answer:
+		if names == nil {
+			return nil, errors.New("list the nodes: not everything has been listed yet")
+		}
+		return names, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list the nodes: %w", ctx.Err())
+	}
+}
+
+// roster is a request for the names of all nodes; nil until every list was complete.
+type roster struct{ answer chan<- map[string]bool }
+
+func (e roster) apply(c *Controller, _ time.Time) {
+	if c.complete < c.lists {
+		e.answer <- nil
+		return
+	}
+	names := make(map[string]bool, len(c.nodes))
+	for name := range c.nodes {
+		names[name] = true
+	}
+	e.answer <- names
 }
 
 // count is a request for the counts.

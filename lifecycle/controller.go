@@ -61,6 +61,10 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	return c
 }
 
+// Reconfigure has the controller decide by another policy from its next round on, see
+// [core.Fleet.SetPolicy]. It does not wait, and is safe for concurrent use.
+func (c *Controller) Reconfigure(p core.Policy) { c.inbox.put(reconfigured{p}) }
+
 // ErrSetBack reports that dates of API objects cannot be compared with the clock of this
 // process any more. A restart mends it.
 var ErrSetBack = errors.New("this process must restart: the wall clock was set back")

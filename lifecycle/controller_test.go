@@ -131,6 +131,25 @@ func (r *env) hang(on bool) {
 	})
 }
 
+// Before every list is complete, a node that is not known may exist.
+func TestController_NodesNeedEveryList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newEnv(t)
+		r.node("a")
+		r.with(func() { r.fault = refusing })
+		r.start()
+		r.until(5 * time.Second)
+		if nodes, err := r.controller.Nodes(t.Context()); err == nil {
+			t.Errorf("got nodes %v without a complete list", nodes)
+		}
+		r.with(func() { r.fault = nil })
+		r.until(2 * time.Minute)
+		if nodes, err := r.controller.Nodes(t.Context()); err != nil || !nodes["a"] {
+			t.Errorf("got nodes %v, %v, want a", nodes, err)
+		}
+	})
+}
+
 func TestController_RelistsAfterLostWatch(t *testing.T) {
 	for name, listsOnly := range map[string]bool{"streamed lists": false, "older server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -166,10 +185,33 @@ func TestController_RelistsAfterLostWatch(t *testing.T) {
 				if err != nil || census.Nodes != 2 || census.Pods != 1 {
 					t.Errorf("got census %+v, %v, want 2 nodes and 1 pod", census, err)
 				}
+				if nodes, err := r.controller.Nodes(t.Context()); err != nil || len(nodes) != 2 || !nodes["b"] || !nodes["c"] {
+					t.Errorf("got nodes %v, %v, want b and c", nodes, err)
+				}
 				if got := r.lines("event"); !strings.Contains(got, "event a RemovingNode") {
 					t.Errorf("no event about the removed node:\n%s", got)
 				}
 			})
 		})
 	}
+}
+
+// Another policy applies at once, to what has begun under the one before, while the controller leads.
+func TestController_Reconfigure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newEnv(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.renewEvery10s(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(30 * time.Second)
+		shorter := r.policy
+		shorter.Health.Grace = 20 * time.Second
+		r.controller.Reconfigure(shorter)
+		r.until(32 * time.Second)
+		if got := r.lines("mark-unknown"); !strings.HasPrefix(got, "30s mark-unknown a ") || strings.Count(got, "\n") != 1 {
+			t.Errorf("got decisions:\n%s", got)
+		}
+	})
 }

@@ -133,6 +133,11 @@ func (e wantedQuery) apply(c *Controller, now time.Time) {
 	e.answer <- p
 }
 
+// reconfigured is a changed policy.
+type reconfigured struct{ policy core.Policy }
+
+func (e reconfigured) apply(c *Controller, now time.Time) { c.fleet.SetPolicy(e.policy, now) }
+
 // inquiry requests the state of a node.
 type inquiry struct {
 	node   string

@@ -47,18 +47,20 @@ type Ranked struct {
 
 // Key is the set of values that determine a pod's place, and so the reason for it.
 type Key struct {
-	Order      Order
-	NoStats    bool   // nothing was measured: the pod goes first
-	Exceeds    bool   // uses more than it requested (inodes: uses any), or hides the amount
-	Incomplete string // why Usage may be higher, or empty
-	Last       bool   // asked to go after all others
-	Priority   int32
-	Usage      signals.Amount
-	Request    signals.Amount // 0 for inodes and PIDs
-	Tasks      signals.Amount // ByPIDs: threads included; 0 if unknown. It does not affect the place
-	Protection signals.Protection
+	Order      Order          `json:"-"`                    // by the signal
+	NoStats    bool           `json:"noStats,omitempty"`    // nothing was measured: the pod goes first
+	Exceeds    bool           `json:"exceeds,omitempty"`    // uses more than it requested (inodes: uses any), or hides the amount
+	Hidden     bool           `json:"hidden,omitempty"`     // a part is never counted: Exceeds, whatever the request
+	Incomplete string         `json:"incomplete,omitempty"` // why Usage may be higher, or empty
+	Last       bool           `json:"last,omitempty"`       // asked to go after all others
+	Priority   int32          `json:"priority"`
+	Usage      signals.Amount `json:"usage"`
+	Request    signals.Amount `json:"request"`         // 0 for inodes and PIDs
+	Tasks      signals.Amount `json:"tasks,omitempty"` // ByPIDs: threads included; 0 if unknown. It does not affect the place
+	// Protection does not affect the place either.
+	Protection signals.Protection `json:"-"`
 	// EvictionPriority decides between pods of equal Priority, lower first.
-	EvictionPriority int16
+	EvictionPriority int16 `json:"evictionPriority,omitempty"`
 }
 
 // over returns the amount above the request; negative below it.
@@ -146,24 +148,37 @@ func keyOf(c signals.Candidate, order Order, measure signals.Storage) Key {
 		k.NoStats = true
 		return k
 	}
-	hidden := false
 	switch order {
 	case ByMemory:
 		k.Usage, k.Request = signals.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
 	case ByDisk:
-		k.Usage, _, k.Incomplete, hidden = disk(c, measure)
+		k.Usage, _, k.Incomplete, k.Hidden = disk(c, measure)
 		k.Request = c.Pod.StorageRequest.Value
 	case ByInodes:
-		_, k.Usage, k.Incomplete, hidden = disk(c, measure)
+		_, k.Usage, k.Incomplete, k.Hidden = disk(c, measure)
 	case ByPIDs:
 		k.Usage, k.Tasks = signals.Amount(c.Usage.Processes.Value), signals.Amount(c.Usage.Tasks.Value)
 	}
-	// An uncounted part is more than nothing, because a directory has a size. A part that no
-	// later measurement counts is assumed to exceed any request. Otherwise a pod could hide
-	// files beyond a bound of the measurement.
-	k.Exceeds = k.Usage > k.Request || hidden || k.Incomplete != "" && k.Request == 0
+	k.Exceeds = k.exceeds()
 	return k
 }
+
+// exceeds reports whether a pod uses more than it requested. An uncounted part is more than nothing,
+// because a directory has a size. A part that no later measurement counts is assumed to exceed any
+// request. Otherwise a pod could hide files beyond a bound of the measurement.
+func (k *Key) exceeds() bool {
+	return k.Usage > k.Request || k.Hidden || k.Incomplete != "" && k.Request == 0
+}
+
+// With returns the key of the same pod with another usage, request and priority.
+func (k Key) With(usage, request signals.Amount, priority int32) Key {
+	k.Usage, k.Request, k.Priority = usage, request, priority
+	k.Exceeds = !k.NoStats && k.exceeds()
+	return k
+}
+
+// Before reports whether a is evicted before b.
+func Before(a, b *Ranked) bool { return compare(a, b) < 0 }
 
 // disk adds up a pod's usage in the places that count, and returns why it may be higher. The
 // reason is the first that no later measurement removes (hidden), else the first.

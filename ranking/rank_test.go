@@ -174,6 +174,30 @@ func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
 	}
 }
 
+func TestKey_WithOtherFigures(t *testing.T) {
+	for _, tc := range []struct {
+		about          string
+		key            ranking.Key
+		usage, request signals.Amount
+		exceeds        bool
+	}{
+		{"a request above the usage", ranking.Key{Usage: 10, Request: 5, Exceeds: true}, 10, 10, false},
+		{"a request below the usage", ranking.Key{Usage: 10, Request: 10}, 10, 9, true},
+		{"a usage within the request", ranking.Key{Usage: 10, Request: 5, Exceeds: true}, 5, 5, false},
+		{"a part that is never counted", ranking.Key{Usage: 10, Request: 5, Exceeds: true, Hidden: true, Incomplete: "too deep"}, 10, 20, true},
+		{"a part that is counted later", ranking.Key{Usage: 10, Exceeds: true, Incomplete: "next round"}, 10, 20, false},
+		{"a part that is counted later, without a request", ranking.Key{Incomplete: "next round", Request: 1}, 0, 0, true},
+		{"nothing measured", ranking.Key{NoStats: true}, 10, 0, false},
+	} {
+		got := tc.key.With(tc.usage, tc.request, 7)
+		want := tc.key
+		want.Usage, want.Request, want.Priority, want.Exceeds = tc.usage, tc.request, 7, tc.exceeds
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", tc.about, got, want)
+		}
+	}
+}
+
 func TestRank_UnmeasuredUsageCountsZero(t *testing.T) {
 	seen := signals.Candidate{Pod: &signals.Pod{Name: "seen", UID: "b"}, Usage: &signals.Usage{}}
 	hungry := signals.Candidate{Pod: &signals.Pod{Name: "hungry", UID: "c"}, Usage: &signals.Usage{Memory: signals.Of(signals.Bytes(1))}}

@@ -228,7 +228,7 @@ type variant struct {
 // check makes one check by the recorded observation, adjusted for the pods that have or have not
 // ended.
 func (v *variant) check(c *recording.Check) error {
-	if err := v.adopt(policyKey{c.Layout, c.StorageLimits && v.config.LocalStorageCapacityIsolation}, c.Snapshot.At); err != nil {
+	if err := v.adopt(policyKey{c.Layout, c.StorageLimits && v.config.LocalStorageCapacityIsolation}, &c.Snapshot.Node); err != nil {
 		return err
 	}
 	s := c.Snapshot
@@ -253,7 +253,7 @@ func (v *variant) check(c *recording.Check) error {
 	return nil
 }
 
-func (v *variant) adopt(key policyKey, now time.Time) error {
+func (v *variant) adopt(key policyKey, node *signals.Observations) error {
 	if v.checker != nil && v.key == key {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (v *variant) adopt(key policyKey, now time.Time) error {
 		v.policies[key] = p
 	}
 	if v.key = key; v.checker != nil {
-		v.checker.Adopt(v.policies[key], now)
+		v.checker.Adopt(v.policies[key], v.config.Limits.Policy(), node)
 		return nil
 	}
 	v.checker = agent.NewRepeater(v.policies[key], v.config.Limits.Policy())

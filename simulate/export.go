@@ -269,6 +269,7 @@ const missing = `# A scenario has less than the recording it was made of. Not in
 # - What the end of a pod frees, beside its usage, and how much pods grew: a pod helps by its usage.
 # - How a pod would have grown after its end: a pod that was evicted leaves when it did, even if another
 #   configuration does not evict it.
+# - Changes of the configuration: it is that of the first check.
 `
 
 func (x *exporter) write(w io.Writer) error {

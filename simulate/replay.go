@@ -23,6 +23,7 @@ type Replay struct {
 	policies map[policyKey]*eviction.Policy
 	checker  *agent.Checker // nil: the state is not known
 	key      policyKey      // of the checker's policy
+	changed  bool           // the configuration has changed since the last check
 	exact    bool           // the state is known exactly
 	begins   *agent.State   // of a run without a check yet
 	fresh    bool           // no check of the run was seen
@@ -101,16 +102,22 @@ func (r *Replay) Run(each func(*Repeated) error) error {
 // lose forgets the state: a check may be missing.
 func (r *Replay) lose() { r.checker, r.begins = nil, nil }
 
-// begin begins a segment, and maybe a run.
+// begin begins a segment, and maybe a run. A change of the configuration begins a segment of its run.
 func (r *Replay) begin(h *recording.Header) error {
-	if h.SameRun(r.run) {
+	sameRun := h.SameRun(r.run)
+	if sameRun && bytes.Equal(h.Config, r.run.Config) {
 		return nil
 	}
 	c, err := config.ParseFile(h.Config)
 	if err != nil {
 		return fmt.Errorf("read the configuration in the recording of agent %s: %w", h.Version, err)
 	}
-	r.run, r.config, r.policies, r.checker, r.begins = h, c, map[policyKey]*eviction.Policy{}, nil, nil
+	r.run, r.config, r.policies = h, c, map[policyKey]*eviction.Policy{}
+	if sameRun {
+		r.changed = true
+		return nil
+	}
+	r.checker, r.begins, r.changed = nil, nil, false
 	if r.first == nil {
 		r.first = h
 	}
@@ -156,10 +163,10 @@ func (r *Replay) repeat(c *recording.Check) (*Repeated, error) {
 	switch {
 	case r.begins != nil && c.Lost == 0:
 		r.restore(r.begins, nil, policy, c)
-	case r.checker != nil && r.key != key:
-		r.checker.Adopt(policy, s.At)
+	case r.checker != nil && (r.key != key || r.changed):
+		r.checker.Adopt(policy, r.config.Limits.Policy(), &s.Node)
 	}
-	r.begins, r.fresh, r.key = nil, false, key
+	r.begins, r.fresh, r.key, r.changed = nil, false, key, false
 	if c.Cut { // a part of what it decided by is missing
 		r.exact = false
 	}

@@ -60,6 +60,31 @@ func TestReplay_DecidesTheSame(t *testing.T) {
 	}
 }
 
+// A change of the configuration is in the recording from the check on that adopted it.
+func TestReplay_DecidesTheSameAfterReload(t *testing.T) {
+	reconfigured, acted := 0, 0
+	for seed := range uint64(*worlds) {
+		w, data := recordedWorldOf(t, seed, 2, 3*time.Minute, true)
+		replay := simulate.NewReplay(data)
+		err := replay.Run(func(c *simulate.Repeated) error {
+			if c.Check.Act != nil {
+				acted++
+			}
+			if !bytes.Equal(c.Recorded, c.Replayed) {
+				t.Fatalf("seed %d, at %s, exact %t:\nrecorded %s\nreplayed %s", seed, c.At, c.Exact, c.Recorded, c.Replayed)
+			}
+			return nil
+		})
+		if s := replay.Summary; err != nil || s.Runs != 2 || s.Checks != s.Same || s.Damage != (recording.Damage{}) {
+			t.Fatalf("seed %d: %v, %+v", seed, err, s)
+		}
+		reconfigured += w.reconfigured
+	}
+	if reconfigured < 5**worlds || acted < 20**worlds {
+		t.Errorf("%d changes of the configuration, %d checks considered pods: the worlds are too quiet", reconfigured, acted)
+	}
+}
+
 // recordedLines returns the recorded lines of the decision log, and how many were written again with
 // their consumers.
 func recordedLines(data []byte) (lines []string, repeated int) {

@@ -1,12 +1,14 @@
 package simulate_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,6 +48,10 @@ type world struct {
 	evicted  int
 	recorder *recorder.Recorder
 	crowd    bool // pods are small, and many grow together
+
+	reconfigures bool // the configuration changes while an agent runs
+	reconfigured int
+	effective    map[*eviction.Policy][]byte // the configuration that each policy is made of
 }
 
 type podLoad struct {
@@ -208,11 +214,13 @@ func (w *world) Consumers(ctx context.Context, of agent.Shortage) signals.Consum
 }
 
 func (w *world) Report(d *agent.Decision) {
-	line, err := json.Marshal(d)
-	if err != nil {
+	var line strings.Builder
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false) // as in the decision log
+	if err := encoder.Encode(d); err != nil {
 		w.lines = append(w.lines, err.Error())
 	}
-	w.lines = append(w.lines, string(line))
+	w.lines = append(w.lines, strings.TrimSuffix(line.String(), "\n"))
 	if d.Decision == agent.Evicted {
 		w.evicted++
 	}
@@ -267,12 +275,12 @@ func (v victim) Finish(context.Context) (agent.EvictionResult, error) {
 }
 
 // policies compiles the policy for the present layout and limits, once each.
-func (w *world) policies(t *testing.T) func() *eviction.Policy {
-	compiled := map[string]*eviction.Policy{}
-	return func() *eviction.Policy {
+func (w *world) policies(t *testing.T) func() *agent.Rules {
+	compiled := map[string]*agent.Rules{}
+	return func() *agent.Rules {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		key := fmt.Sprint(w.layout, w.limits)
+		key := fmt.Sprintf("%v %t %p", w.layout, w.limits, w.config)
 		if compiled[key] == nil {
 			c := *w.config
 			c.LocalStorageCapacityIsolation = w.limits
@@ -280,7 +288,10 @@ func (w *world) policies(t *testing.T) func() *eviction.Policy {
 			if err != nil {
 				t.Error(err)
 			}
-			compiled[key] = p
+			if w.effective[p], err = w.config.Effective(); err != nil {
+				t.Error(err)
+			}
+			compiled[key] = &agent.Rules{Policy: p, Limits: c.Limits.Policy(), MaxFillRate: 4 << 30}
 		}
 		return compiled[key]
 	}
@@ -289,14 +300,11 @@ func (w *world) policies(t *testing.T) func() *eviction.Policy {
 // live runs an agent for a while, and records it.
 func (w *world) live(t *testing.T, d time.Duration) {
 	policies := w.policies(t)
-	machine, limits := eviction.New(policies()), limiter.New(w.config.Limits.Policy())
+	machine, limits := eviction.New(policies().Policy), limiter.New(w.config.Limits.Policy())
 	now := time.Now()
 	machine.Restore(w.saved, now)
 	limits.Restore(w.limited, now)
-	effective, err := w.config.Effective()
-	if err != nil {
-		t.Error(err)
-	}
+	effective := w.effective[machine.Policy()]
 	before := agent.Checker{Machine: machine, Limiter: limits}
 	q := ring.Start(ring.Options{Dir: w.dir, Size: ring.DefaultSize, State: before.State(recorder.Monotonic(now)),
 		Header: recording.Header{Version: "test", Started: now, SinceBoot: time.Duration(now.UnixNano()), Config: effective},
@@ -313,7 +321,7 @@ func (w *world) live(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	a := agent.New(agent.Settings{Period: w.config.MonitoringPeriod, MaxFillRate: 4 << 30}, agent.Parts{Machine: machine, Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w,
-		Policy: policies, Limiter: limits, LimiterSaved: func(s limiter.Saved) { w.limited = s }, Consumers: w, Recorder: w.recorder})
+		Rules: policies, Limiter: limits, LimiterSaved: func(s limiter.Saved) { w.limited = s }, Consumers: w, Recorder: &configuredRecorder{w.recorder, w, effective}})
 	changes := time.NewTicker(time.Duration(3+w.random.IntN(10)) * time.Second)
 	defer changes.Stop()
 	go func() {
@@ -321,6 +329,7 @@ func (w *world) live(t *testing.T, d time.Duration) {
 			select {
 			case <-changes.C:
 				w.change()
+				w.reconfigure(t)
 			case <-ctx.Done():
 				return
 			}
@@ -330,12 +339,38 @@ func (w *world) live(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
-// recordedWorld records a random node over some runs of its agent, and returns the recording.
-func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *world, data []byte) {
-	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 7))
+// reconfigure changes the configuration, if that is wanted.
+func (w *world) reconfigure(t *testing.T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reconfigures && w.random.IntN(2) == 0 {
+		w.config = randomConfig(t, w.random, w.crowd)
+		w.reconfigured++
+	}
+}
+
+// configuredRecorder passes on the configuration that the agent has adopted.
+type configuredRecorder struct {
+	*recorder.Recorder
+	w    *world
+	last []byte
+}
+
+func (r *configuredRecorder) Record(o *agent.Outcome, c *agent.Checker) {
+	r.w.mu.Lock()
+	now := r.w.effective[c.Machine.Policy()]
+	r.w.mu.Unlock()
+	if !bytes.Equal(now, r.last) {
+		r.Reconfigured(now)
+		r.last = now
+	}
+	r.Recorder.Record(o, c)
+}
+
+// randomConfig draws the options that decide.
+func randomConfig(t *testing.T, r *rand.Rand, crowd bool) *config.Agent {
 	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
-	crowd, choice, early := seed%3 == 2, pick("", "evictionChoice: kubelet\n"), pick("", "earlyEviction: immediate\n", "earlyEviction: never\n")
+	choice, early := pick("", "evictionChoice: kubelet\n"), pick("", "earlyEviction: immediate\n", "earlyEviction: never\n")
 	if crowd { // growth decides
 		choice, early = "", ""
 	}
@@ -344,9 +379,23 @@ func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *wor
 		pick("", "evictionMinimumReclaim: {memory.available: 200Mi}\n") + pick("", "evictionsPerHour: 2\n") + pick("", "maxIneffectiveEvictions: 1\nineffectiveEvictionBackoff: 20s\n", "maxIneffectiveEvictions: 0\n") +
 		pick("", "ownerBackoff: 20s\n") + early + choice + pick("", "monitoringPeriod: 3s\n") + pick("", "evictionPressureTransitionPeriod: 20s\n")))
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	w = &world{random: r, config: c, dir: t.TempDir(), usage: map[string]*podLoad{}, limits: true, crowd: crowd}
+	return c
+}
+
+// recordedWorld records a random node over some runs of its agent, and returns the recording.
+func recordedWorld(t *testing.T, seed uint64, runs int, d time.Duration) (w *world, data []byte) {
+	t.Helper()
+	return recordedWorldOf(t, seed, runs, d, false)
+}
+
+// recordedWorldOf is recordedWorld, with changes of the configuration if that is wanted.
+func recordedWorldOf(t *testing.T, seed uint64, runs int, d time.Duration, reconfigures bool) (w *world, data []byte) {
+	t.Helper()
+	r, crowd := rand.New(rand.NewPCG(seed, 7)), seed%3 == 2
+	w = &world{random: r, config: randomConfig(t, r, crowd), dir: t.TempDir(), usage: map[string]*podLoad{}, limits: true, crowd: crowd,
+		reconfigures: reconfigures, effective: map[*eviction.Policy][]byte{}}
 	synctest.Test(t, func(t *testing.T) {
 		for range 4 {
 			w.add()

@@ -137,6 +137,9 @@ func (n *Node) openMemory() (err error) {
 	return nil
 }
 
+// ObserveAllocatable has allocatableMemory.available observed, if Options.WithoutAllocatable omits it.
+func (n *Node) ObserveAllocatable() { n.options.WithoutAllocatable = false }
+
 // IsMachine reports whether the node is the whole machine.
 func (n *Node) IsMachine() bool { return n.options.NodeCgroup == "/" }
 

@@ -32,12 +32,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/oomkill"
 	"plimsoll.dev/plimsoll/internal/process"
 	"plimsoll.dev/plimsoll/internal/recording/ring"
+	"plimsoll.dev/plimsoll/internal/reload"
 )
 
 // Options are the parameters of an agent that are not in its configuration.
 type Options struct {
 	Version, Revision string    // of the program
 	Out               io.Writer // receives the log and the decisions, in lines
+	// Source is where the configuration was loaded from; nil: it does not change.
+	Source *config.Source
 }
 
 // Run puts the agent together and runs it until ctx ends. Returns an error if a part can
@@ -47,9 +50,12 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	agent.ReserveThreads()
 	lines := decisionlog.NewLines(o.Out)
 	defer lines.Close()
-	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
+	level := &process.Level{}
+	level.Set(c.Verbosity)
+	log := process.NewLogger(c.LoggingFormat, level, lines)
 	process.SetMemoryLimit(log)
-	a := &app{Options: o, config: c, log: log, lines: lines}
+	a := &app{Options: o, config: c, log: log, level: level, lines: lines}
+	a.openConfig()
 	defer a.close()
 	a.catchDisarmSignal()
 	signalled := ctx
@@ -62,14 +68,15 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 		a.cleanUpIfUninstalled()
 		end()
 	})()
-	agent.SelfTest(ctx, log, a.localChecks(a.policies.current()))
+	agent.SelfTest(ctx, log, a.localChecks(a.policies.current().Policy))
 	a.checkRemote(ctx)
-	policy := a.policies.current()
-	warnOfSmallThresholds(policy, c, log)
+	rules := a.policies.current()
+	policy := rules.Policy
+	warnOfSmallThresholds(policy, a.watch.Config(), log)
 	armed, why := a.arming.Armed()
 	log.Info("Started agent", "nodeCgroup", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"evictionChoice", c.EvictionChoice.String(), "earlyEviction", c.EarlyEviction.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
-	loop := a.newLoop(policy)
+	loop := a.newLoop(rules)
 	a.loop.Store(loop)
 	loop.Run(ctx)
 	log.Info("Stopped agent")
@@ -77,18 +84,18 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 }
 
 // newLoop returns the loop with an implementation of each of its ports.
-func (a *app) newLoop(policy *eviction.Policy) *agent.Agent {
+func (a *app) newLoop(rules *agent.Rules) *agent.Agent {
 	notifier, stalls := a.wakers()
-	machine, limits := restoredMachine(policy, a.state, a.log), a.openLimiter(time.Now())
+	machine, limits := restoredMachine(rules.Policy, a.state, a.log), a.openLimiter(rules.Limits, time.Now())
 	parts := agent.Parts{
 		Machine: machine, Observer: a.node, Pods: a.node, Victims: a.node, Collector: a.garbage,
-		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Policy: a.policies.current, Draining: a.shutdownReason,
+		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Rules: a.policies.current, Draining: a.shutdownReason,
 		Arming: a.arming, Limiter: limits, LimiterSaved: a.saveLimiter, Consumers: a.node,
 	}
 	if r := a.openRecorder(machine, limits); r != nil {
 		parts.Recorder, a.reporter.recorder = r, r
 	}
-	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), LogChecks: a.config.Verbosity >= 2}, parts)
+	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: rules.MaxFillRate, LogChecks: rules.LogChecks}, parts)
 }
 
 // spareProcessors gives Go's scheduler two processors more than it would use, for the
@@ -103,8 +110,10 @@ func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
 // ends with the ctx of open.
 type app struct {
 	Options
-	config  *config.Agent
+	config  *config.Agent               // at the start; of options that are live see watch
+	watch   *reload.Watch[config.Agent] // of the configuration file
 	log     *slog.Logger
+	level   *process.Level
 	lines   *decisionlog.Lines
 	group   sync.WaitGroup
 	closers []func()
@@ -122,9 +131,12 @@ type app struct {
 	garbage       *garbageCollector
 	metrics       *metrics.Metrics
 	reporter      *reporter
+	endRecords    context.CancelFunc     // nil: evictions are not recorded in the cluster
 	notifier      *cgroupnotify.Notifier // nil: the timer alone wakes the loop
 	thread        *agent.Thread
 	ring          atomic.Pointer[ring.Ring] // nil: nothing is recorded
+	decisions     *storedDecisions          // nil: decisions are not stored on the node
+	besides       besideLines
 	armingWatcher
 }
 
@@ -144,8 +156,11 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	settings := metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost}
-	if a.config.RecordingDir != "" {
+		Limits: []string{eviction.EmptyDirStorageLimit, eviction.PodStorageLimit, eviction.ContainerStorageLimit}, OOMLimits: oomkill.LevelNames(), LinesDropped: a.lines.Lost,
+		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
+			return a.policies.published().HighestThreshold(s, hard, capacity)
+		}, Config: func() metrics.Config { return metrics.Config(a.watch.Status()) }}
+	if a.config.RecordingDir != "" || a.config.DecisionLogDir != "" {
 		settings.Recording = a.recordingStats
 	}
 	a.metrics = metrics.New(settings)
@@ -163,8 +178,9 @@ func (a *app) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.kubelet = detectKubelet(a.config, a.apiNode, a.node.findPods, a.log)
+	a.kubelet.live = a.watch.Config
 	a.group.Go(func() { a.kubelet.watch(ctx) })
-	a.policies = newPolicies(a.config, a.node.disks, a.kubelet, a.log)
+	a.policies = newPolicies(a.watch.Config, a.node.disks.Layout, a.kubelet.leavesLimits, a.preparePolicy, a.log)
 	if a.config.PodManifests != "" {
 		files := openManifests(a.config.PodManifests, a.choices, a.log)
 		a.node.source = files
@@ -176,6 +192,7 @@ func (a *app) open(ctx context.Context) (err error) {
 	a.openOOMKills(ctx)
 	a.openGC(ctx)
 	a.watchArming(ctx)
+	a.group.Go(func() { a.watch.Run(ctx) })
 	a.node.Refresh(ctx)
 	return nil
 }
@@ -186,6 +203,9 @@ const closeTimeout = 5 * time.Second
 
 // close waits for the group and closes all parts. The ctx of open must have ended.
 func (a *app) close() {
+	if a.endRecords != nil {
+		a.endRecords()
+	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -195,6 +215,9 @@ func (a *app) close() {
 	case <-gone:
 	case <-time.After(closeTimeout):
 		a.log.Warn("Stopped without waiting for calls that did not return")
+	}
+	if a.reporter != nil {
+		a.reporter.storeBeside()
 	}
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i]()

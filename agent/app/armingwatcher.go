@@ -190,7 +190,7 @@ const missingRight = "right-missing"
 // can not be examined.
 func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
 	_, fault := cri.Locate(a.config.ContainerRuntimeEndpoint, a.config.HostRoot)
-	o, err := examine.Options(a.config, a.api, a.runtime, fault)
+	o, err := examine.Options(a.watch.Config(), a.api, a.runtime, fault)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func statusNotice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	e := n.Eviction
 	converted := podstatus.Notice{
 		UID: e.Pod.UID, Namespace: e.Pod.Namespace, Name: e.Pod.Name,
-		Cause: e.Cause, Message: e.Message, Annotations: e.Annotations, DisruptionTarget: e.DisruptionTarget,
+		Cause: e.Cause, Message: e.Message, Explanation: e.Explanation, Annotations: e.Annotations, DisruptionTarget: e.DisruptionTarget,
 		Decided: n.Decided, Killed: n.Containers,
 	}
 	if object, known := pods.Get(e.Pod.UID); known {

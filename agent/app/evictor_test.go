@@ -45,3 +45,12 @@ func TestSoftEvictions_ForgottenWithPodOrWithdrawn(t *testing.T) {
 		t.Errorf("%v after withdrawAll, want none", set)
 	}
 }
+
+func TestStatusNotice_HasMessageAndExplanation(t *testing.T) {
+	pods := &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)}
+	e := &eviction.Eviction{Pod: &signals.Pod{UID: "u", Namespace: "default", Name: "p"}, Cause: "memory.available", Message: "The kubelet's. ", Explanation: "One sentence."}
+	n := statusNotice(evict.Notice{Eviction: e, Decided: time.Now()}, pods)
+	if n.Message != e.Message || n.Explanation != e.Explanation || n.UID != "u" {
+		t.Errorf("%+v", n)
+	}
+}

@@ -4,25 +4,22 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
-	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
-	"plimsoll.dev/plimsoll/stats"
 )
 
 // A kubeletDetector finds out whether a kubelet runs beside the agent, and by its
 // configuration which duties are left to it.
 type kubeletDetector struct {
 	config        *config.Agent
+	live          func() *config.Agent    // the configuration in force; nil: config
 	node          *client.Node            // nil without an API server
 	searchPods    func(cgroupRoot string) // also below the kubelet's cgroup root
 	kubeletConfig atomic.Pointer[kubeletconfig.Config]
@@ -97,63 +94,14 @@ func (k *kubeletDetector) leavesGC() bool {
 // leavesLimits reports whether eviction of pods above local-storage limits is left to the
 // agent, so that only one of the two does it.
 func (k *kubeletDetector) leavesLimits() bool {
-	if !k.config.LocalStorageCapacityIsolation || k.config.LocalStorageLimits == "off" {
+	c := k.config
+	if k.live != nil {
+		c = k.live()
+	}
+	if !c.LocalStorageCapacityIsolation || c.LocalStorageLimits == "off" {
 		return false
 	}
 	present, known := k.present()
 	kubelet := k.thresholds()
-	return k.config.LocalStorageLimits == "on" || known && !present || kubelet != nil && !kubelet.StorageLimits
+	return c.LocalStorageLimits == "on" || known && !present || kubelet != nil && !kubelet.StorageLimits
 }
-
-// policies are the eviction policies of the configuration, compiled for the layout of the
-// node's filesystems and for the kubelet beside the agent.
-type policies struct {
-	config   *config.Agent
-	disks    *stats.Disks
-	kubelet  *kubeletDetector
-	log      *slog.Logger
-	compiled map[policyKey]*eviction.Policy
-	last     policyKey
-	latest   atomic.Pointer[eviction.Policy]
-}
-
-type policyKey struct {
-	layout signals.Layout
-	limits bool
-}
-
-func newPolicies(c *config.Agent, disks *stats.Disks, n *kubeletDetector, log *slog.Logger) *policies {
-	p := &policies{config: c, disks: disks, kubelet: n, log: log, compiled: map[policyKey]*eviction.Policy{}}
-	if first, err := c.Policy(p.last.layout); err == nil {
-		p.latest.Store(first) // published may be called before the first check
-	}
-	return p
-}
-
-// current returns the policy of the present layout. If the layout is no longer known, the
-// last one counts. The configuration was compiled before, so that it has no faults.
-func (p *policies) current() *eviction.Policy {
-	key := policyKey{p.last.layout, p.kubelet.leavesLimits()}
-	if layout, known := p.disks.Layout(); known {
-		key.layout = layout
-	}
-	if made := p.compiled[key]; made != nil {
-		p.last = key
-		p.latest.Store(made)
-		return made
-	}
-	c := *p.config
-	c.LocalStorageCapacityIsolation = key.limits
-	policy, err := c.Policy(key.layout)
-	if err != nil {
-		p.log.Error("Failed to apply a new policy, using the previous one", "error", err)
-		return p.compiled[p.last]
-	}
-	p.log.Info("Applied policy", "thresholds", fmt.Sprint(policy.Thresholds), "filesystems", key.layout.String(), "localStorageLimits", key.limits)
-	p.compiled[key], p.last = policy, key
-	p.latest.Store(policy)
-	return policy
-}
-
-// published returns the latest policy to goroutines beside the loop.
-func (p *policies) published() *eviction.Policy { return p.latest.Load() }

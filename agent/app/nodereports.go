@@ -43,6 +43,7 @@ func (a *app) openNodeReports(ctx context.Context) error {
 		a.group.Go(func() { a.reporter.heartbeat.Run(ctx) })
 	}
 	a.group.Go(func() { a.reporter.conditions.Run(ctx) }) // after the heartbeat, which it reads
+	a.openEvictionRecords(ctx)
 	if c.ReportNodeLease {
 		a.reportNodeLease(ctx)
 	}
@@ -99,6 +100,7 @@ func (a *app) serve(ctx context.Context) {
 		Live:    []healthz.Check{{Name: "loop", Err: a.reporter.pulse.Err}},
 		Ready:   a.readiness(),
 		Metrics: a.metrics.Handler(),
+		Config:  a.watch,
 		Log:     a.log,
 	}, review)
 	if err != nil {
@@ -110,7 +112,7 @@ func (a *app) serve(ctx context.Context) {
 // readiness returns the checks of /readyz.
 func (a *app) readiness() []healthz.Check {
 	checks := []healthz.Check{{Name: "memory", Err: a.reporter.memory.Err}, {Name: "pods", Err: a.podsKnown},
-		{Name: "notifications", Err: func() error { return nil }, Note: a.notifications}}
+		{Name: "notifications", Err: func() error { return nil }, Note: a.notifications}, {Name: "config", Err: a.watch.Err, Note: a.watch.Note, Lenient: true}}
 	if a.api != nil {
 		checks = append(checks, healthz.Check{Name: "api-server", Err: a.apiNode.Err})
 	}

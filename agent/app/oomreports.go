@@ -31,9 +31,9 @@ const (
 type oomReports struct {
 	lines    *decisionlog.Lines
 	metrics  *metrics.Metrics
-	record   func(line any, at time.Time) // adds a line to the recording; nil: nothing is recorded
-	mayWrite func() bool                  // whether events may be written
-	events   *nodestatus.Events           // nil without an API server
+	mayWrite func() bool        // whether events may be written
+	events   *nodestatus.Events // nil without an API server
+	beside   *besideLines       // to be stored on the node
 
 	mu         sync.Mutex
 	line       oomkill.Pace
@@ -65,6 +65,12 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	}
 }
 
+// write writes a line of the decision log, and has it stored on the node.
+func (o *oomReports) write(line *agent.OOMKill) {
+	o.lines.JSON(line)
+	o.beside.add(line, line.Time)
+}
+
 // setUnreadable sets why the log cannot be read.
 func (o *oomReports) setUnreadable(err error) {
 	o.mu.Lock()
@@ -82,14 +88,6 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 		why := cmp.Or(o.unreadable, "lines of the kernel's log were lost")
 		o.write(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
 			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), HeldMost: unknownName, GrewMost: unknownName, Kills: total})
-	}
-}
-
-// write adds a line to the decision log, and to the recording. The line must not be changed afterwards.
-func (o *oomReports) write(line *agent.OOMKill) {
-	o.lines.JSON(line)
-	if o.record != nil {
-		o.record(line, line.Time)
 	}
 }
 

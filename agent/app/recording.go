@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/agent/recorder"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
@@ -29,6 +31,11 @@ type flightRecorder struct {
 	ring  *ring.Ring
 	usage *usageRecorder
 	node  *node
+
+	configOf func(*eviction.Policy) *config.Agent
+	config   *config.Agent    // that is recorded
+	policy   *eviction.Policy // of the last check
+	log      *slog.Logger
 }
 
 // openRecorder starts to record, with the state before the first check. It returns nil if
@@ -37,7 +44,8 @@ func (a *app) openRecorder(machine *eviction.Machine, limits *limiter.Limiter) *
 	if a.config.RecordingDir == "" {
 		return nil
 	}
-	header, before := a.recordingHeader(time.Now()), agent.Checker{Machine: machine, Limiter: limits}
+	c := cmp.Or(a.policies.configOf(machine.Policy()), a.config)
+	header, before := a.recordingHeader(c, time.Now()), agent.Checker{Machine: machine, Limiter: limits}
 	usage := &usageRecorder{pods: a.node.pods, breakdowns: stats.OpenBreakdowns(a.node.hierarchy, a.node.places), machine: stats.OpenMachineCounters(a.config.ProcRoot)}
 	if a.apiPods != nil {
 		usage.state = a.apiPods.State
@@ -52,7 +60,7 @@ func (a *app) openRecorder(machine *eviction.Machine, limits *limiter.Limiter) *
 			return nil, nil
 		}
 	}
-	r := &flightRecorder{ring: ring.Start(options), usage: usage, node: a.node}
+	r := &flightRecorder{ring: ring.Start(options), usage: usage, node: a.node, configOf: a.policies.configOf, config: c, policy: machine.Policy(), log: a.log}
 	r.Recorder = recorder.New(r.ring, header.Started)
 	a.ring.Store(r.ring)
 	a.closers = append(a.closers, r.close)
@@ -60,7 +68,7 @@ func (a *app) openRecorder(machine *eviction.Machine, limits *limiter.Limiter) *
 }
 
 // recordingHeader describes this run of the agent. What can not be found out is left out.
-func (a *app) recordingHeader(started time.Time) recording.Header {
+func (a *app) recordingHeader(c *config.Agent, started time.Time) recording.Header {
 	h := recording.Header{Version: a.Version, Revision: a.Revision, CgroupVersion: int(a.node.hierarchy.Version), Started: started, Node: a.config.NodeName}
 	if a.api != nil {
 		h.Node = a.api.NodeName()
@@ -74,7 +82,7 @@ func (a *app) recordingHeader(started time.Time) recording.Header {
 		h.Kernel = strings.TrimSpace(string(release))
 	}
 	var err error
-	if h.Config, err = a.config.Effective(); err != nil {
+	if h.Config, err = c.Effective(); err != nil {
 		a.log.Error("Failed to encode the configuration for the recording, which cannot be replayed without it", "error", err)
 	}
 	return h
@@ -88,29 +96,41 @@ func (a *app) logRecording(err error) {
 	a.log.Info("Recording works again", "recordingDir", a.config.RecordingDir)
 }
 
-// recordLine adds a line of the decision log to the recording, if there is one. It may be called beside the
-// loop, also before the loop has begun to record: such a line is not recorded.
-func (a *app) recordLine(line any, at time.Time) {
-	if r := a.ring.Load(); r != nil {
-		r.Note(line, at)
-	}
-}
-
-// recordingStats returns the number of values that were not recorded, and the size of the recording.
+// recordingStats returns the number of values that were not recorded, and the size of the recording. Stored
+// decisions are part of both.
 func (a *app) recordingStats() (dropped, bytes int64) {
 	if r := a.ring.Load(); r != nil {
-		return r.Dropped(), r.Bytes()
+		dropped, bytes = r.Dropped(), r.Bytes()
 	}
-	return 0, 0
+	d, b := a.decisions.stats()
+	return dropped + d + a.besides.lost.Load(), bytes + b
 }
 
 // Record implements agent.Recorder. With a periodic check it passes on the local storage of pods,
-// which the loop has just looked up.
+// which the loop has just looked up, and with the first check by another configuration that one.
 func (r *flightRecorder) Record(o *agent.Outcome, c *agent.Checker) {
+	if policy := c.Machine.Policy(); policy != r.policy {
+		r.policy = policy
+		r.reconfigure(r.configOf(policy))
+	}
 	if o.Snapshot.Kind == signals.Periodic {
 		r.usage.noteDisks(r.node.stored)
 	}
 	r.Recorder.Record(o, c)
+}
+
+// reconfigure records a configuration that the loop has adopted, unless it is nil or recorded already.
+func (r *flightRecorder) reconfigure(c *config.Agent) {
+	if c == nil || c == r.config {
+		return
+	}
+	text, err := c.Effective()
+	if err != nil {
+		r.log.Error("Failed to encode the configuration for the recording, whose replay decides by the previous one", "error", err)
+		return
+	}
+	r.config = c
+	r.Reconfigured(text)
 }
 
 func (r *flightRecorder) close() {

@@ -84,18 +84,16 @@ func TestOpenRecorder_DescribesTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{Options: Options{Version: "1.2.3", Revision: "abc"}, config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil)), node: &node{hierarchy: h, places: places}}
+	a := &app{Options: Options{Version: "1.2.3", Revision: "abc"}, config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil)), node: &node{hierarchy: h, places: places}, policies: &policies{}}
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)
 	}
 	machine := eviction.New(policy)
-	a.recordLine("too early", time.Now())
 	r := a.openRecorder(machine, limiter.New(c.Limits.Policy()))
 	now := time.Now()
 	r.Record(&agent.Outcome{Snapshot: &signals.Snapshot{At: now}}, &agent.Checker{Machine: machine, Trace: &agent.Trace{}})
-	r.Decision(&agent.Decision{Time: now, Decision: agent.Armed})
-	a.recordLine(&agent.OOMKill{Time: now, Decision: agent.OOMKilled}, now)
+	r.Decision(&agent.Decision{Time: now, Decision: agent.Armed}, now)
 	r.close()
 	segments, err := ring.List(c.RecordingDir)
 	if err != nil || len(segments) != 1 {
@@ -129,7 +127,7 @@ func TestOpenRecorder_DescribesTheRun(t *testing.T) {
 			kinds = append(kinds, "decision")
 		}
 	}
-	if want := []string{"header node-7 1.2.3", "check", "decision", "decision"}; !slices.Equal(slices.DeleteFunc(kinds, func(k string) bool { return k == "usage" }), want) {
+	if want := []string{"header node-7 1.2.3", "check", "decision"}; !slices.Equal(slices.DeleteFunc(kinds, func(k string) bool { return k == "usage" }), want) {
 		t.Errorf("recorded %v, want %v", kinds, want)
 	}
 	if c.RecordingDir = ""; a.openRecorder(machine, nil) != nil {

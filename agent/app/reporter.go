@@ -12,6 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
@@ -34,8 +35,11 @@ type reporter struct {
 	events     *nodestatus.Events
 	heartbeat  *heartbeat.Heartbeat // nil without a namespace too
 	oomKills   *oomReports
+	evictions  *store.Store // nil without a namespace for records
 
-	recorder *flightRecorder // nil: nothing is recorded
+	recorder  *flightRecorder // nil: nothing is recorded
+	decisions *storedDecisions
+	besides   *besideLines // of OOM kills
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -78,6 +82,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	}
 	r.recordHelpless(o)
 	r.record(o)
+	r.storeBeside()
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and
@@ -181,12 +186,29 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 	r.vitals.Store(&vitals{r.lastConditions, r.digest})
 }
 
+// store stores a decision on the node: its line, and in the recording also why the pod was chosen. Neither must be
+// changed afterwards.
+func (r *reporter) store(line, whole any, at time.Time) {
+	r.decisions.add(line, at)
+	if r.recorder != nil {
+		r.recorder.Decision(whole, at)
+	}
+}
+
+// storeBeside stores the lines of other goroutines. The loop calls it, and close after its end.
+func (r *reporter) storeBeside() {
+	for _, b := range r.besides.take() {
+		r.store(b.line, b.line, b.at)
+	}
+}
+
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
-	r.lines.JSON(d)
-	if r.recorder != nil {
-		r.recorder.Decision(d)
-	}
+	line := d.Line()
+	r.lines.JSON(line)
+	r.storeBeside()
+	r.store(line, d, d.Time)
+	r.recordEviction(d)
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
 	}
@@ -243,11 +265,12 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // openReporter opens everything that reports: events, conditions and leases, pod statuses,
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
-	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
+	a.decisions = a.openDecisions()
+	a.reporter = &reporter{version: a.Version, lines: a.lines, decisions: a.decisions, besides: &a.besides, state: a.state, metrics: a.metrics, arming: a.arming,
 		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
 		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
 		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
-	a.reporter.oomKills.record = a.recordLine
+	a.reporter.oomKills.beside = &a.besides
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

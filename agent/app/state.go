@@ -75,8 +75,8 @@ const limiterSection = "limiter"
 
 // openLimiter returns the limiter with the evictions of the state file, so that a restart
 // does not reset its limits.
-func (a *app) openLimiter(now time.Time) *limiter.Limiter {
-	r := limiter.New(a.config.Limits.Policy())
+func (a *app) openLimiter(p limiter.Policy, now time.Time) *limiter.Limiter {
+	r := limiter.New(p)
 	if a.state == nil {
 		return r
 	}

@@ -305,7 +305,7 @@ func restart(t *testing.T, path string, log *slog.Logger) *app {
 func TestState_LimiterSurvivesRestart(t *testing.T) {
 	book, path, now := &logcapture.Book{}, filepath.Join(t.TempDir(), "state.json"), time.Now()
 	first := restart(t, path, book.Logger())
-	r := first.openLimiter(now)
+	r := first.openLimiter(first.config.Limits.Policy(), now)
 	if r.Spent("ns", false, now).By != limiter.None {
 		t.Fatal("a new agent has a limit")
 	}
@@ -313,14 +313,14 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	first.saveLimiter(r.Save())
 	first.state.Close()
 	second := restart(t, path, book.Logger())
-	if limit := second.openLimiter(now).Spent("ns", false, now); limit.By != limiter.Quota || limit.Until.Sub(now) != time.Hour {
+	if limit := second.openLimiter(second.config.Limits.Policy(), now).Spent("ns", false, now); limit.By != limiter.Quota || limit.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", limit)
 	}
 	second.state.Save(limiterSection, "not a limiter section")
 	second.state.Close()
 	third := restart(t, path, book.Logger())
 	defer third.state.Close()
-	if third.openLimiter(now).Spent("ns", false, now).By != limiter.None || book.Count("of the last hour are lost") != 1 {
+	if third.openLimiter(third.config.Limits.Policy(), now).Spent("ns", false, now).By != limiter.None || book.Count("of the last hour are lost") != 1 {
 		t.Error("an invalid section was used, or not logged")
 	}
 }

@@ -44,6 +44,8 @@ type Agent struct {
 	StateFile            string
 	RecordingDir         string        // empty: nothing is recorded
 	RecordingSize        signals.Bytes // of the whole directory
+	DecisionLogDir       string        // empty: decisions are not stored on the node
+	DecisionLogSize      signals.Bytes // of the whole directory
 	ProcRoot             string
 	CgroupRoot           string
 	LoggingFormat        string
@@ -90,6 +92,15 @@ func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 // error if the file cannot be read.
 func Load(path string, flags *options.Flags) (*Agent, error) { return table.Load(path, flags) }
 
+// Source makes the configurations of the agent, also from a changed file.
+type Source = options.Source[Agent]
+
+// NewSource returns the source of the file at path, none if path is empty, and of the flags.
+func NewSource(path string, flags *options.Flags) *Source { return table.Source(path, flags) }
+
+// Live returns the fields that a running agent applies after a change of the file.
+func Live() []string { return table.Live() }
+
 // ParseFile returns the configuration made of the defaults and the text of a file.
 // Returns [strictyaml.Faults] with every fault if the configuration is not valid.
 func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
@@ -128,6 +139,7 @@ func NewAgent() *Agent {
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		RecordingSize:                    64 << 20,
+		DecisionLogSize:                  16 << 20,
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",

@@ -34,7 +34,7 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Cgroup below which the kubelet creates the cgroups of pods (cgroupRoot of the kubelet), such as /kubelet. Empty: detected from the configuration and command line of the kubelet."},
 	{Field: "volumeStatsAggPeriod", Flag: "volume-stats-agg-period", Default: "1m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),
 		Help: "Interval between measurements of the disk usage of pods for local-storage limits. Negative: never."},
-	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
+	{Field: "localStorageLimits", Live: true, Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
 		Help: "Eviction of pods above their local-storage limits: auto (only where no kubelet does it), on, or off."},
 	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct"),
 		Help: "Method to request a soft eviction. status: a condition of the pod that plimsoll controller acts on. direct: the agent posts the Eviction, which needs a right on all pods."},
@@ -62,6 +62,10 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Taint the Node with plimsoll.dev/memory-pressure:NoSchedule and the like while its conditions are True. Also keeps replacement pods of DaemonSets away."},
 	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: options.String(func(c *Agent) *string { return &c.HeartbeatNamespace }),
 		Help: "Namespace of the Lease that is the heartbeat of the agent. Empty: no heartbeat."},
+	{Field: "evictionRecordNamespace", Flag: "eviction-record-namespace", Default: "plimsoll-evictions", Set: options.OptionalDNSLabel(func(c *Agent) *string { return &c.EvictionRecordNamespace }),
+		Help: "Namespace of the ConfigMap with the last evictions of the node, named like the Node. Empty: evictions are not recorded there."},
+	{Field: "evictionRecordOwner", Flag: "eviction-record-owner", Default: OwnedByNode, Set: options.OneOf(func(c *Agent) *string { return &c.EvictionRecordOwner }, OwnedByNode, OwnedByNone),
+		Help: "Owner of that ConfigMap, when it is created. node: it is deleted with its Node. none: it outlives the Node, until plimsoll controller deletes it after 30 days."},
 	{Field: "reportNodeLease", Flag: "report-node-lease", Shape: options.Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.ReportNodeLease },
 		Help: "Renew the node's own Lease in kube-node-lease. For nodes without a kubelet only; refused where a kubelet runs."},
 	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: options.String(func(c *Agent) *string { return &c.HealthzBindAddress }),
@@ -97,10 +101,19 @@ type Cluster struct {
 	PressureConditions string
 	PressureTaint      bool
 	HeartbeatNamespace string
-	ReportNodeLease    bool
-	HealthzBindAddress string
+	// EvictionRecordNamespace is the namespace of the records of evictions; empty: none.
+	EvictionRecordNamespace string
+	EvictionRecordOwner     string
+	ReportNodeLease         bool
+	HealthzBindAddress      string
 	options.Endpoints
 }
+
+// The values of EvictionRecordOwner.
+const (
+	OwnedByNode = "node"
+	OwnedByNone = "none"
+)
 
 // NoRuntime is the ContainerRuntimeEndpoint of a node without a container runtime.
 const NoRuntime = "none"
@@ -124,9 +137,11 @@ func newCluster() Cluster {
 		MaximumDeadContainersPerContainer: 1,
 		MaximumDeadContainers:             -1,
 
-		PressureConditions: "auto",
-		HeartbeatNamespace: "plimsoll-system",
-		HealthzBindAddress: "127.0.0.1:10350",
+		PressureConditions:      "auto",
+		HeartbeatNamespace:      "plimsoll-system",
+		EvictionRecordNamespace: "plimsoll-evictions",
+		EvictionRecordOwner:     OwnedByNode,
+		HealthzBindAddress:      "127.0.0.1:10350",
 	}
 }
 

@@ -102,7 +102,7 @@ func TestAddFlags_DefaultsMatchProgram(t *testing.T) {
 	}
 	if written.NodeCgroup != preset.NodeCgroup || written.EvictionPressureTransitionPeriod != preset.EvictionPressureTransitionPeriod ||
 		written.MonitoringPeriod != preset.MonitoringPeriod || written.EvictionChoice != preset.EvictionChoice || written.EarlyEvictionHorizon != preset.EarlyEvictionHorizon || written.EarlyEviction != preset.EarlyEviction ||
-		written.StateFile != preset.StateFile || written.RecordingDir != preset.RecordingDir || written.RecordingSize != preset.RecordingSize || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
+		written.StateFile != preset.StateFile || written.RecordingDir != preset.RecordingDir || written.RecordingSize != preset.RecordingSize || written.DecisionLogDir != preset.DecisionLogDir || written.DecisionLogSize != preset.DecisionLogSize || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
 		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun ||
@@ -202,8 +202,8 @@ func TestEffective_IsComplete(t *testing.T) {
 	}{
 		"defaults": {},
 		"file": {file: "evictionHard: {memory.available: 200Mi, pid.available: 5%}\nmonitoringPeriod: 5s\nevictionMaxPodGracePeriod: 30\nmaxFillRate: 8Gi\ndryRun: false\nprotectedNamespaces: [kube-system, a]\n" +
-			"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\nkubeReserved: {memory: 500Mi}\nrecordingDir: /var/a\n"},
-		"flags": {args: []string{"--eviction-hard=", "--early-eviction=never", "--owner-backoff=0s", "--enforce-node-allocatable=none", "--recording-size=100Mi", "--local-storage-limits=off"}},
+			"evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\nkubeReserved: {memory: 500Mi}\nrecordingDir: /var/a\ndecisionLogDir: /var/b\n"},
+		"flags": {args: []string{"--eviction-hard=", "--early-eviction=never", "--owner-backoff=0s", "--enforce-node-allocatable=none", "--recording-size=100Mi", "--decision-log-size=32Mi", "--local-storage-limits=off"}},
 		"both":  {file: "monitoringPeriod: 5s\nstateFile: \"\"\n", args: []string{"--monitoring-period=7s"}},
 	} {
 		c, err := load(t, tc.file, tc.args...)

@@ -50,6 +50,9 @@ func TestLoad_RejectsEachFaultClass(t *testing.T) {
 		{"recording-size", "recordingSize", "", "1025Mi", "between 16Mi and 1Gi", ""},
 		{"recording-size", "recordingSize", "", "much", "between 16Mi and 1Gi", ""},
 		{"recording-dir", "recordingDir", "", "var/lib/plimsoll", "absolute path", ""},
+		{"eviction-record-owner", "evictionRecordOwner", "", "agent", "must be one of node, none", ""},
+		{"decision-log-size", "decisionLogSize", "", "15Mi", "between 16Mi and 1Gi", ""},
+		{"decision-log-dir", "decisionLogDir", "", "./decisions", "absolute path", ""},
 		{"stats-provider", "statsProvider", "", "docker", "must be one of cgroup, cri, cadvisor", ""},
 		{"soft-eviction", "softEviction", "", "never", "must be one of status, direct", ""},
 		{"garbage-collection", "garbageCollection", "", "yes", "must be one of auto, on, off", ""},
@@ -125,6 +128,14 @@ func TestLoad_RejectsEachFaultClass(t *testing.T) {
 			_, err = load(t, text)
 			oneFault(t, err, tc.field, tc.want)
 		})
+	}
+}
+
+func TestLoad_DecisionLogNeedsItsOwnDirectory(t *testing.T) {
+	_, err := load(t, "", "--recording-dir=/var/a", "--decision-log-dir=/var/a")
+	oneFault(t, err, "--decision-log-dir", "must not be recordingDir")
+	if _, err = load(t, "recordingDir: /var/a\ndecisionLogDir: /var/a/decisions\n"); err != nil {
+		t.Error(err)
 	}
 }
 

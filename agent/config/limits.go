@@ -29,13 +29,13 @@ func newLimits() Limits {
 
 // limitOptions are the options of [Limits].
 var limitOptions = []options.Option[Agent]{
-	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
+	{Field: "evictionsPerHour", Live: true, Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
 		Help: "Maximum number of evicted pods within any hour; five times as many while a signal is exhausted. The quota is divided among the namespaces that lost pods within the hour, and a namespace below its share is never limited. 0: no limit."},
-	{Field: "maxIneffectiveEvictions", Flag: "max-ineffective-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.MaxIneffectiveEvictions }),
+	{Field: "maxIneffectiveEvictions", Live: true, Flag: "max-ineffective-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.MaxIneffectiveEvictions }),
 		Help: "Consecutive evictions that free less than half of the memory, disk space or processes of their pods before evictions pause. A pod above its request that holds the whole shortage of an exhausted signal is still evicted once usage outside of pods stops growing. 0: never pause."},
-	{Field: "ineffectiveEvictionBackoff", Flag: "ineffective-eviction-backoff", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.IneffectiveEvictionBackoff }),
+	{Field: "ineffectiveEvictionBackoff", Live: true, Flag: "ineffective-eviction-backoff", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.IneffectiveEvictionBackoff }),
 		Help: "First pause after ineffective evictions. It doubles up to 1h while evictions stay ineffective, and ends with the pressure."},
-	{Field: "ownerBackoff", Flag: "owner-backoff", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackoff }),
+	{Field: "ownerBackoff", Live: true, Flag: "owner-backoff", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackoff }),
 		Help: "Time without evictions for the pods of an owner after three of them were evicted within ten minutes. It doubles up to 30m. Does not apply while exhaustion is imminent, or less than half of the threshold is available. 0s: never."},
 	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
 		Help: "Namespaces with pods that are never evicted."},

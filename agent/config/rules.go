@@ -36,10 +36,13 @@ func (c *Agent) validate(faults *strictyaml.Faults) {
 		c.validatePath(p[0], p[1], faults)
 	}
 	c.validateLimits(faults)
-	for _, p := range [][2]string{{"disarmFile", c.DisarmFile}, {"recordingDir", c.RecordingDir}} {
+	for _, p := range [][2]string{{"disarmFile", c.DisarmFile}, {"recordingDir", c.RecordingDir}, {"decisionLogDir", c.DecisionLogDir}} {
 		if p[1] != "" {
 			c.validatePath(p[0], p[1], faults)
 		}
+	}
+	if c.DecisionLogDir != "" && c.DecisionLogDir == c.RecordingDir {
+		faults.Add(c.Where("decisionLogDir"), c.DecisionLogDir, "must not be recordingDir: each has files of its own")
 	}
 	c.validateCluster(faults)
 }

@@ -72,7 +72,7 @@ func Options(c *config.Agent, api *client.Connection, runtime *cri.Client, fault
 		o.Rights = doctor.Needs{
 			Conditions: c.PressureConditions != "kubelet" && c.PressureConditions != "off",
 			Taints:     c.PressureTaint, Direct: c.SoftEviction == "direct", NodeLease: c.ReportNodeLease, Reviews: healthz.BeyondLoopback(c.HealthzBindAddress),
-			Namespace: c.HeartbeatNamespace, Arming: arming.ConfigMap, DaemonSet: os.Getenv("PLIMSOLL_DAEMONSET"),
+			Namespace: c.HeartbeatNamespace, Arming: arming.ConfigMap, DaemonSet: os.Getenv("PLIMSOLL_DAEMONSET"), Records: c.EvictionRecordNamespace,
 		}.Rights()
 	}
 	return o, nil

@@ -29,6 +29,7 @@ type Recorder struct {
 	sampling sampling
 	seq      uint64
 	keyed    time.Time // the last key frame
+	config   []byte    // from the next recorded check on; nil: as before
 }
 
 // New returns a recorder of a run that began at the given time, which must have a monotonic reading.
@@ -43,6 +44,9 @@ func Monotonic(started time.Time) func(time.Time) time.Time {
 		return started.Round(0).Add(t.Sub(started))
 	}
 }
+
+// Reconfigured sets the configuration from the next check on, as in the header of the recording.
+func (r *Recorder) Reconfigured(config []byte) { r.config = config }
 
 // Record implements agent.Recorder.
 func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
@@ -65,6 +69,7 @@ func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	}
 	policy := c.Machine.Policy()
 	e.Near = isNear
+	e.Config, r.config = r.config, nil
 	e.Check = recording.Check{Snapshot: *s, Seq: r.seq, Layout: policy.Layout, StorageLimits: policy.StorageLimits,
 		Met: v.GracePassed, Unknown: v.Unknown, Imminent: v.Imminent, Conditions: v.Conditions, Reason: uint8(v.Reason), Brief: brief}
 	if considers && !brief {
@@ -77,11 +82,11 @@ func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	r.queue.Commit(s.At, measured || o.Acted() || s.Kind == signals.Periodic)
 }
 
-// Decision records a line of the decision log, which must not be changed afterwards.
-func (r *Recorder) Decision(d *agent.Decision) {
+// Decision records a decision, which must not be changed afterwards.
+func (r *Recorder) Decision(d any, at time.Time) {
 	if e := r.queue.Next(); e != nil {
-		e.Decision, e.At = d, d.Time
-		r.queue.Commit(d.Time, true)
+		e.Decision, e.At = d, at
+		r.queue.Commit(at, true)
 	}
 }
 

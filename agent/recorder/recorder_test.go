@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -270,13 +271,13 @@ func TestRecord_CountsWhatFindsNoRoom(t *testing.T) {
 	}
 	q.waiting, q.full = false, true
 	r.Record(o, c)
-	r.Decision(&agent.Decision{})
+	r.Decision(&agent.Decision{}, time.Time{})
 	if len(q.entries) != 0 {
 		t.Errorf("%d entries in a full queue", len(q.entries))
 	}
 	q.full = false
 	r.Record(o, c)
-	r.Decision(&agent.Decision{Time: now, Decision: agent.Evicted})
+	r.Decision(&agent.Decision{Time: now, Decision: agent.Evicted}, now)
 	if len(q.entries) != 2 || q.entries[0].Check.Seq != 3 || q.entries[1].Decision == nil || !q.entries[1].At.Equal(now) {
 		t.Errorf("%d entries", len(q.entries))
 	}
@@ -356,3 +357,31 @@ func (s *slot) Next() *ring.Entry {
 func (s *slot) Commit(time.Time, bool) {}
 func (s *slot) Skip()                  {}
 func (s *slot) MeasurementsWait() bool { return false }
+
+// A new configuration goes with the first check that is recorded after it, and with that one only.
+func TestRecord_StoresConfigurationOnce(t *testing.T) {
+	now := time.Now()
+	q := &list{}
+	r := New(q, now)
+	c := &agent.Checker{Machine: eviction.New(policy(t)), Trace: &agent.Trace{}}
+	check := func(kind signals.Kind, after time.Duration) {
+		o := &agent.Outcome{Snapshot: &signals.Snapshot{At: now.Add(after), Kind: kind}}
+		o.Snapshot.Node[signals.MemoryAvailable] = signals.Observed(4<<30, 8<<30, now)
+		r.Record(o, c)
+	}
+	check(signals.Periodic, 0)
+	r.Reconfigured([]byte("{}"))
+	check(signals.Early, time.Millisecond) // far from a threshold: not recorded
+	q.full = true
+	check(signals.Periodic, time.Second) // no room
+	q.full = false
+	check(signals.Periodic, 2*time.Second)
+	check(signals.Periodic, 3*time.Second)
+	var got []string
+	for _, e := range q.entries {
+		got = append(got, string(e.Config))
+	}
+	if want := []string{"", "{}", ""}; !slices.Equal(got, want) {
+		t.Errorf("configurations %q, want %q", got, want)
+	}
+}

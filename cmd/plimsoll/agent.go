@@ -23,10 +23,14 @@ SIGINT end the agent; the pods stay as they are.`,
 		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags override it")
-	cmd.RunE = runUntilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
-		func(ctx context.Context, c *config.Agent, out io.Writer) error {
-			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
-		})
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration), watched for changes; flags override it")
+	var source *config.Source
+	load := func() (*config.Agent, error) {
+		source = config.NewSource(file, flags)
+		return source.Load()
+	}
+	cmd.RunE = runUntilSignalled(load, func(ctx context.Context, c *config.Agent, out io.Writer) error {
+		return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out, Source: source})
+	})
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,9 +14,6 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
-
-// maxConfigBytes bounds what is read of a configuration file.
-const maxConfigBytes = 1 << 20
 
 var (
 	errNoConfigCommand = errors.New("plimsoll config needs a command: check")
@@ -119,21 +115,15 @@ func checkConfig(data []byte) (kind string, warnings []string, err error) {
 	return kind, nil, nil
 }
 
-func readConfig(in io.Reader, name string) ([]byte, error) {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, fmt.Errorf("read the configuration: %w", err)
-		}
-		defer f.Close()
-		in = f
+// readConfig reads a file, or standard input for -.
+func readConfig(in io.Reader, name string) (data []byte, err error) {
+	if name == "-" {
+		data, err = options.ReadAll(in)
+	} else {
+		data, err = options.ReadFile(name)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxConfigBytes+1))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("read the configuration %s: %w", name, err)
-	case len(data) > maxConfigBytes:
-		return nil, fmt.Errorf("read the configuration %s: it is larger than %d bytes", name, maxConfigBytes)
 	}
 	return data, nil
 }

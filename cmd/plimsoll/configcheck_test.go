@@ -26,7 +26,7 @@ func TestConfigCheck_OutputAndExitStatus(t *testing.T) {
 		"none.yaml":       "evictionHard: {}\n",
 		"broken.yaml":     "a: [\n",
 		"socket.yaml":     agentHead + "containerRuntimeEndpoint: tcp://127.0.0.1:1\n",
-		"large.yaml":      agentHead + strings.Repeat("#\n", maxConfigBytes/2),
+		"large.yaml":      agentHead + strings.Repeat("#\n", options.MaxFileBytes/2),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestConfigCheck_OutputAndExitStatus(t *testing.T) {
 			"faulty.yaml: evictionHard.mem: 500Mib: ", "faulty.yaml: monitoringPeriod: \"soon\": ", "faulty.yaml: colour", "modus.yaml: mode: \"modus\": ", "modus.yaml: maxUnhealthy: \"200%\": "}},
 		{"kubelet.yaml none.yaml broken.yaml", exitInvalid, "", []string{"kubelet.yaml: kind: \"KubeletConfiguration\": must be AgentConfiguration or ControllerConfiguration", "none.yaml: kind: required", "broken.yaml: "}},
 		{"socket.yaml", exitInvalid, "", []string{"socket.yaml: containerRuntimeEndpoint: "}},
-		{"missing.yaml large.yaml", exitFailed, "", []string{"missing.yaml", "large.yaml: it is larger"}},
+		{"missing.yaml large.yaml", exitFailed, "", []string{"missing.yaml", "large.yaml: it is larger than"}},
 		{"missing.yaml faulty.yaml", exitInvalid, "", []string{"missing.yaml", "faulty.yaml: "}},
 		{"", exitInvalid, "", []string{"needs a file"}},
 	} {

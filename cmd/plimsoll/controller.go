@@ -23,10 +23,14 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags override it")
-	cmd.RunE = runUntilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) },
-		func(ctx context.Context, c *config.Controller, out io.Writer) error {
-			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
-		})
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration), watched for changes; flags override it")
+	var source *config.Source
+	load := func() (*config.Controller, error) {
+		source = config.NewSource(file, flags)
+		return source.Load()
+	}
+	cmd.RunE = runUntilSignalled(load, func(ctx context.Context, c *config.Controller, out io.Writer) error {
+		return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out, Source: source})
+	})
 	return cmd
 }

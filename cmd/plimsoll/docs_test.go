@@ -26,7 +26,7 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
-	force-conflicts sort-by field-selector from-literal replicas
+	force-conflicts sort-by field-selector from-file from-literal replicas
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
@@ -75,11 +75,18 @@ func TestDocs_InvalidValueIsDetected(t *testing.T) {
 // namedMetric matches a metric of the program in a text.
 var namedMetric = regexp.MustCompile(`\b(plimsoll|node_collector|taint_eviction_controller)_[a-z_]+[a-z]\b`)
 
-// Documents and manifests name only metrics in the table of metrics.
+// documentedMetric matches a row of the table of metrics.
+var documentedMetric = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (?:counter|gauge|histogram) \\|")
+
+// Documents, manifests and dashboards name only metrics in the table of metrics, and the dashboards
+// show each of them.
 func TestDocs_NameMetricsThatExist(t *testing.T) {
 	texts := operatorTexts(t)
-	known, found := texts["docs/reference/metrics.md"], 0
+	known, found, dashboards := texts["docs/reference/metrics.md"], 0, ""
 	for name, text := range texts {
+		if strings.HasPrefix(name, "deploy/helm/plimsoll/dashboards/") && filepath.Ext(name) == ".json" {
+			dashboards += text
+		}
 		for _, metric := range namedMetric.FindAllString(text, -1) {
 			found++
 			if !strings.Contains(known, "| `"+strings.TrimSuffix(metric, "_bucket")+"` |") {
@@ -89,6 +96,12 @@ func TestDocs_NameMetricsThatExist(t *testing.T) {
 	}
 	if found < 100 {
 		t.Errorf("found %d names of metrics, want at least 100", found)
+	}
+	shown := namedMetric.FindAllString(dashboards, -1)
+	for _, row := range documentedMetric.FindAllStringSubmatch(known, -1) {
+		if !slices.Contains(shown, row[1]) && !slices.Contains(shown, row[1]+"_bucket") {
+			t.Errorf("no dashboard in deploy/helm/plimsoll/dashboards shows %s", row[1])
+		}
 	}
 }
 
@@ -163,7 +176,7 @@ func operatorTexts(t *testing.T) map[string]string {
 			if d != nil && d.Name() == "decisions" {
 				return fs.SkipDir
 			}
-			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".yaml", ".tpl", ".txt", ".service"}, filepath.Ext(path)) {
+			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".yaml", ".json", ".tpl", ".txt", ".service"}, filepath.Ext(path)) {
 				return err
 			}
 			text, err := os.ReadFile(path)

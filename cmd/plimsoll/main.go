@@ -64,7 +64,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
 	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("cleanup"),
-		recordingCommand(), reportCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
+		recordingCommand(), reportCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }
 

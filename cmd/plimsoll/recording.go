@@ -25,7 +25,7 @@ const recordingDir = "/var/lib/plimsoll/recording"
 // maxRecordingBytes bounds a recording that is read at once.
 const maxRecordingBytes = 2 << 30
 
-var errNoRecordingCommand = errors.New("plimsoll recording needs a command: list, info or export")
+var errNoRecordingCommand = errors.New("plimsoll recording needs a command: list, info, export or decisions")
 
 func recordingCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,10 +33,11 @@ func recordingCommand() *cobra.Command {
 		Short: "List, describe and export what an agent has recorded on its node",
 		Long: `An agent with --recording-dir records its checks, the usage of pods, and its
 decisions. These commands read that directory on the node, or in the agent's pod,
-while the agent records, and files of plimsoll recording export anywhere.`,
+while the agent records, and files of plimsoll recording export anywhere.
+With --decision-log-dir, the agent stores its decisions for longer.`,
 		RunE: func(*cobra.Command, []string) error { return invalidError{errNoRecordingCommand} },
 	}
-	cmd.AddCommand(recordingListCommand(), recordingInfoCommand(), recordingExportCommand())
+	cmd.AddCommand(recordingListCommand(), recordingInfoCommand(), recordingExportCommand(), recordingDecisionsCommand())
 	return cmd
 }
 
@@ -231,7 +232,7 @@ type export struct {
 }
 
 func newExport(begin, end, output string, now time.Time) (x export, err error) {
-	if x.begin, x.end, err = parsePeriod(begin, end, now); err != nil {
+	if x.begin, x.end, err = parseTime(begin, end, now); err != nil {
 		return x, err
 	}
 	switch output {
@@ -242,20 +243,6 @@ func newExport(begin, end, output string, now time.Time) (x export, err error) {
 		return x, fmt.Errorf("--output: %q: must be recording or scenario", output)
 	}
 	return x, nil
-}
-
-// parsePeriod returns the times of the flags begin and end.
-func parsePeriod(begin, end string, now time.Time) (from, to time.Time, err error) {
-	if from, err = parseMoment("--begin", begin, now); err != nil {
-		return from, to, err
-	}
-	if to, err = parseMoment("--end", end, now); err != nil {
-		return from, to, err
-	}
-	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return from, to, fmt.Errorf("--end: %q: is before --begin, which is %s", end, moment(from))
-	}
-	return from, to, nil
 }
 
 // parseMoment returns a time given by itself or as a duration before now; zero for an empty text.
@@ -352,7 +339,7 @@ func readRecording(in io.Reader, name string) ([]byte, error) {
 		return nil, unlisted(err)
 	}
 	if len(segments) == 0 {
-		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give the --recording-dir of an agent that records", name)
+		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name)
 	}
 	total := int64(0)
 	for _, s := range segments {

@@ -122,6 +122,6 @@ func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*
 	case r.since > 0:
 		return report.Options{Begin: now.Add(-r.since), End: now}, render, nil
 	}
-	o.Begin, o.End, err = parsePeriod(r.begin, r.end, now)
+	o.Begin, o.End, err = parseTime(r.begin, r.end, now)
 	return o, render, err
 }

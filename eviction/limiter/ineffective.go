@@ -134,7 +134,7 @@ func (f record) evaluated() record {
 
 // Ineffective returns the limit after ineffective evictions for a condition.
 func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
-	if r == nil || !now.Before(r.records[c].until) {
+	if r == nil || r.policy.MaxIneffective == 0 || !now.Before(r.records[c].until) {
 		return Limit{}
 	}
 	f := r.records[c].evaluated()

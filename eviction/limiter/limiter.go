@@ -79,16 +79,41 @@ func New(p Policy) *Limiter {
 	return &Limiter{policy: p, shares: map[string]int{}, owners: map[string]*history{}}
 }
 
-// Evicted records the eviction of a pod, done or imminent. An empty owner stands for none.
+// Policy returns the policy; that of a nil Limiter limits nothing.
+func (r *Limiter) Policy() Policy {
+	if r == nil {
+		return Policy{}
+	}
+	return r.policy
+}
+
+// SetPolicy replaces the policy. The record stays: evictions of the hour count for another quota, and a
+// backoff that has begun keeps its end. A limit that is off limits nothing, and continues when it is on
+// again. While [Policy.MaxIneffective] is 0 no effect is evaluated, so that of the last eviction is
+// dropped.
+func (r *Limiter) SetPolicy(p Policy) {
+	if r == nil {
+		return
+	}
+	r.policy = p
+	if p.MaxIneffective > 0 {
+		return
+	}
+	for i := range r.records {
+		r.records[i] = r.records[i].evaluated()
+		r.records[i].last = nil
+	}
+}
+
+// Evicted records the eviction of a pod, done or imminent. An empty owner stands for none. It counts
+// for the hourly quota even while there is none: one may be set within the hour.
 func (r *Limiter) Evicted(namespace, owner string, now time.Time) {
 	if r == nil {
 		return
 	}
 	r.moved = true
-	if r.policy.PerHour > 0 {
-		r.forget(now)
-		r.spend(namespace, now)
-	}
+	r.forget(now)
+	r.spend(namespace, now)
 	if r.policy.OwnerBackoff > 0 && owner != "" {
 		r.note(owner, now)
 	}

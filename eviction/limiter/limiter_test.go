@@ -337,3 +337,57 @@ func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 		}
 	}
 }
+
+// Another policy applies at once, and no record is lost, also while a limit is off.
+func TestSetPolicy_KeepsRecord(t *testing.T) {
+	all := limiter.Policy{PerHour: 2, MaxIneffective: 2, IneffectiveBackoff: 10 * time.Minute, OwnerBackoff: 10 * time.Minute}
+	r := limiter.New(limiter.Policy{MaxIneffective: 2, IneffectiveBackoff: 10 * time.Minute, OwnerBackoff: 10 * time.Minute})
+	for i := range 3 {
+		r.Evicted("ns", "o", at(time.Duration(i)*time.Second))
+		evaluated(r, at(time.Duration(i)*time.Second), true)
+	}
+	now := at(time.Minute)
+	limits := func() (by [3]limiter.Cause) {
+		return [3]limiter.Cause{r.Spent("ns", false, now).By, r.Ineffective(signals.MemoryPressure, now).By, r.RestartLoop("o", now).By}
+	}
+	every := [3]limiter.Cause{limiter.Quota, limiter.Ineffective, limiter.Owner}
+	for _, tc := range []struct {
+		about string
+		p     limiter.Policy
+		want  [3]limiter.Cause
+	}{
+		{"a quota after the evictions", all, every},
+		{"larger quota", limiter.Policy{PerHour: 4, MaxIneffective: 2, IneffectiveBackoff: time.Minute, OwnerBackoff: time.Minute}, [3]limiter.Cause{limiter.None, limiter.Ineffective, limiter.Owner}},
+		{"all off", limiter.Policy{}, [3]limiter.Cause{}},
+		{"on again", all, every},
+	} {
+		r.SetPolicy(tc.p)
+		if got := limits(); got != tc.want || r.Policy() != tc.p {
+			t.Errorf("%s: limited by %v, want %v", tc.about, got, tc.want)
+		}
+	}
+	if limit := r.RestartLoop("o", now); !limit.Until.Equal(at(2*time.Second + 10*time.Minute)) {
+		t.Errorf("the backoff of the owner ends at %s", limit.Until)
+	}
+}
+
+// An effect that waits for its evaluation while that is switched off is never evaluated, and counts for no
+// later limit.
+func TestSetPolicy_DropsPendingEffect(t *testing.T) {
+	p := limiter.Policy{MaxIneffective: 1, IneffectiveBackoff: time.Minute}
+	r := limiter.New(p)
+	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 100, Before: limiter.Observation{Total: 1000, Shares: shares(100)}})
+	r.SetPolicy(limiter.Policy{})
+	if r.Awaiting(signals.MemoryPressure) != nil {
+		t.Error("an effect is awaited while none is evaluated")
+	}
+	r.SetPolicy(p)
+	if r.Awaiting(signals.MemoryPressure) != nil || len(r.Save().Conditions) != 0 {
+		t.Errorf("the effect is still stored: %+v", r.Save())
+	}
+	var none *limiter.Limiter
+	none.SetPolicy(p)
+	if none.Policy() != (limiter.Policy{}) {
+		t.Error("no limiter has a policy")
+	}
+}

@@ -57,7 +57,7 @@ func (h *history) withdraw(at time.Time) {
 // RestartLoop returns the limit on pods of an owner that recreates evicted pods. An empty owner
 // has none.
 func (r *Limiter) RestartLoop(owner string, now time.Time) Limit {
-	if r == nil || owner == "" {
+	if r == nil || owner == "" || r.policy.OwnerBackoff == 0 {
 		return Limit{}
 	}
 	h := r.owners[owner]

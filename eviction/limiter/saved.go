@@ -101,13 +101,10 @@ func (r *Limiter) Restore(s Saved, now time.Time) {
 	r.restoreSpent(s, past)
 	for _, saved := range s.Conditions {
 		for c := range signals.Condition(signals.ConditionCount) {
-			if c.String() == saved.Condition && r.policy.MaxIneffective > 0 {
+			if c.String() == saved.Condition {
 				r.records[c] = record{accounts: spent(saved.Ineffective), limits: saved.Limits, until: within(saved.Until, MaxIneffectiveBackoff)}
 			}
 		}
-	}
-	if r.policy.OwnerBackoff == 0 {
-		return
 	}
 	for _, saved := range s.Owners {
 		h := &history{waits: saved.Waits, until: within(saved.Until, MaxOwner)}
@@ -120,9 +117,6 @@ func (r *Limiter) Restore(s Saved, now time.Time) {
 
 // restoreSpent restores the evictions of the hour, with their times mapped by past.
 func (r *Limiter) restoreSpent(s Saved, past func(time.Time) time.Time) {
-	if r.policy.PerHour == 0 {
-		return
-	}
 	for i, t := range s.Evictions {
 		namespace := ""
 		if i < len(s.Namespaces) {

@@ -39,6 +39,23 @@ func Format(v Amount, u Unit) string {
 	return withSuffix(int64(v), 1000, [...]string{"", "k", "M", "G", "T", "P", "E"})
 }
 
+// Readable prints v with its unit, for people: bytes are rounded down, to 1Mi from 10Mi on and to 1Ki from 10Ki on.
+func Readable(v Amount, u Unit) string {
+	switch u {
+	case UnitInodes:
+		return Format(v, u) + " inodes"
+	case UnitPIDs:
+		return Format(v, u) + " processes"
+	}
+	for _, step := range [...]Amount{1 << 20, 1 << 10} {
+		if v >= 10*step {
+			v -= v % step
+			break
+		}
+	}
+	return Format(v, u)
+}
+
 func withSuffix(v, base int64, suffixes [7]string) string {
 	i := 0
 	for v != 0 && v != math.MinInt64 && v%base == 0 && i < len(suffixes)-1 {

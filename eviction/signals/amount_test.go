@@ -123,3 +123,19 @@ func TestRate_PerSecond(t *testing.T) {
 		t.Errorf("rate over no time is %v, want 0", got)
 	}
 }
+
+func TestReadable_RoundsDown(t *testing.T) {
+	for want, got := range map[string]string{
+		"0":            signals.Readable(0, signals.UnitBytes),
+		"10Ki":         signals.Readable(11<<10-1, signals.UnitBytes),
+		"10239Ki":      signals.Readable(10<<20-1, signals.UnitBytes),
+		"10Mi":         signals.Readable(11<<20-1, signals.UnitBytes),
+		"3Gi":          signals.Readable(3<<30+5, signals.UnitBytes),
+		"12500 inodes": signals.Readable(12500, signals.UnitInodes),
+		"5k processes": signals.Readable(5000, signals.UnitPIDs),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

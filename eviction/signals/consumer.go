@@ -67,13 +67,18 @@ const maxName = 128
 // PrintableName returns a name for logs and terminals: without control characters and other
 // characters that are not printed, and with a mark in place of its middle if it is long.
 func PrintableName(name string) string {
-	name = strings.Map(func(r rune) rune {
+	return beginAndEnd(Printable(beginAndEnd(name, 4*maxName)), maxName) // a long name is not copied as a whole
+}
+
+// Printable returns a text with a question mark in place of each control character, and of every other
+// character that is not printed.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, beginAndEnd(name, 4*maxName)) // a long name is not copied as a whole
-	return beginAndEnd(name, maxName)
+	}, text)
 }
 
 // beginAndEnd returns the text, or its beginning and its end with a mark between.

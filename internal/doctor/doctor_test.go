@@ -177,6 +177,9 @@ var variants = []variant{
 	{"right-missing", "patch pods/status is missing: evicted pods are started again", func(_ *testing.T, f *doctor.Facts) {
 		f.Server.Denied = doctor.Known([]doctor.Right{{Verb: "patch", Resource: "pods", Subresource: "status", Loss: "evicted pods are started again"}})
 	}},
+	{"record-right-missing", "create configmaps in plimsoll-evictions is missing: evictions are not recorded", func(_ *testing.T, f *doctor.Facts) {
+		f.Server.Denied = doctor.Known([]doctor.Right{{Verb: "create", Resource: "configmaps", Namespace: "plimsoll-evictions", Loss: "evictions are not recorded", Record: true}})
+	}},
 	{"clock-skew", "5s behind", func(_ *testing.T, f *doctor.Facts) { f.Server.Ahead = doctor.Known(-5 * time.Second) }},
 	{"clock-skew-large", "1m0s ahead of", func(_ *testing.T, f *doctor.Facts) { f.Server.Ahead = doctor.Known(time.Minute) }},
 	{"kubelet-version", "v1.33.2", func(_ *testing.T, f *doctor.Facts) { f.Server.KubeletVersion = doctor.Known("v1.33.2") }},

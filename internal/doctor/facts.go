@@ -119,6 +119,7 @@ type Right struct {
 	Namespace                          string // empty: cluster-wide
 	Name                               string // of the single object; empty: all objects
 	Loss                               string // the function lost without it
+	Record                             bool   // to record evictions: no decision depends on it
 }
 
 // String returns the right in the notation of kubectl auth can-i.

@@ -10,12 +10,17 @@ type Needs struct {
 	Namespace  string // of its Lease; empty: it has none
 	Arming     string // the ConfigMap there with the arming setting of all agents; empty: none is read
 	DaemonSet  string // of the agent, there; empty: it has none
+	Records    string // namespace of the records of evictions; empty: none are written
 }
 
 const leases = "coordination.k8s.io"
 
+// notRecorded is the loss without a right on the records of evictions.
+const notRecorded = "evictions are not recorded in the cluster"
+
 // Rights returns the rights that the agent needs to act, each with the loss without it.
 func (n Needs) Rights() (rights []Right) {
+	records := n.Records != ""
 	beats, arming, set := n.Namespace != "", n.Namespace != "" && n.Arming != "", n.Namespace != "" && n.DaemonSet != ""
 	for _, r := range []struct {
 		needed bool
@@ -39,6 +44,9 @@ func (n Needs) Rights() (rights []Right) {
 		{arming, Right{Verb: "get", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap does not arm or disarm this agent"}},
 		{arming, Right{Verb: "watch", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap arms or disarms this agent late"}},
 		{set, Right{Verb: "get", Group: "apps", Resource: "daemonsets", Namespace: n.Namespace, Name: n.DaemonSet, Loss: "what the agent wrote stays when it is uninstalled"}},
+		{records, Right{Verb: "get", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
+		{records, Right{Verb: "create", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
+		{records, Right{Verb: "update", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
 		{n.NodeLease, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node's lease is not renewed: the node looks dead"}},
 	} {
 		if r.needed {

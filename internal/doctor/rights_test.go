@@ -44,8 +44,8 @@ func granted(t *testing.T, file string) (rights []string) {
 
 // The doctor checks only rights that are granted, and all granted rights to write.
 func TestRights_MatchGrantedRights(t *testing.T) {
-	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Reviews: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent"}
-	some := doctor.Needs{Conditions: true, Reviews: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet}
+	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Reviews: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent", Records: "plimsoll-evictions"}
+	some := doctor.Needs{Conditions: true, Reviews: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet, Records: all.Records}
 	for _, test := range []struct {
 		needs doctor.Needs
 		files []string

@@ -14,7 +14,10 @@ var serverRules = []rule[Facts]{
 		func(f *Facts) []trouble { return when(f.Runtime.Value.Old, f.Runtime.Value.Fault) }},
 	{Code{"right-missing", Error, "The agent lacks a right that its configuration needs.",
 		"apply deploy/rbac, or the chart, of this version; for an optional right, the file in deploy/rbac named after the option"},
-		missingRights},
+		func(f *Facts) []trouble { return missingRights(f, false) }},
+	{Code{"record-right-missing", Warning, "The agent may not write its record of evictions, so that plimsoll why does not find them.",
+		"apply deploy/rbac/agent.yaml, or the chart, of this version; or record nothing with --eviction-record-namespace="},
+		func(f *Facts) []trouble { return missingRights(f, true) }},
 	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: timestamps of conditions and leases are misleading.",
 		"run a time service (chrony, systemd-timesyncd) on the node"},
 		func(f *Facts) []trouble { return one(skewed(f.Server, skewNoticed, skewHarmful)) }},
@@ -34,12 +37,15 @@ var serverRules = []rule[Facts]{
 var kubeletVersion = Code{"kubelet-version", Warning, "Plimsoll is not tested beside this version of the kubelet.",
 	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or monitor the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
 
-func missingRights(f *Facts) (found []trouble) {
+// missingRights returns the rights that the agent lacks: those for its record of evictions, or all others.
+func missingRights(f *Facts, record bool) (found []trouble) {
 	if f.Server == nil {
 		return nil
 	}
 	for _, r := range f.Server.Denied.Value {
-		found = append(found, trouble{what: fmt.Sprintf("the right to %s is missing: %s", r, r.Loss)})
+		if r.Record == record {
+			found = append(found, trouble{what: fmt.Sprintf("the right to %s is missing: %s", r, r.Loss)})
+		}
 	}
 	return found
 }

@@ -125,27 +125,38 @@ func (r *real) setState(pod *cluster.Pod, state PodState) {
 // writes makes the pod's container write into its writable layer.
 func (r *real) writes(pod *cluster.Pod, bytes int64) {
 	r.t.Helper()
-	pids, err := pod.PIDs()
+	f, err := os.Create(r.rootOf(pod) + "written")
+	if err == nil {
+		_, err = f.Write(make([]byte, bytes))
+		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, pid := range pids {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-		root := fmt.Sprintf("/proc/%d/root/", pid)
-		if _, statErr := os.Stat(root + "orders"); err != nil || statErr != nil || filepath.Base(exe) != "workload" {
-			continue // of the sandbox
-		}
-		f, err := os.Create(root + "written")
-		if err == nil {
-			_, err = f.Write(make([]byte, bytes))
-			err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
-		}
+}
+
+// rootOf returns the root directory of the pod's container. The runtime reports a container as started while
+// its process has yet to execute the program.
+func (r *real) rootOf(pod *cluster.Pod) string {
+	r.t.Helper()
+	tick := time.NewTicker(pollEvery) // execve has no event
+	defer tick.Stop()
+	for begun := time.Now(); ; <-tick.C {
+		pids, err := pod.PIDs()
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		return
+		for _, pid := range pids {
+			exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+			root := fmt.Sprintf("/proc/%d/root/", pid)
+			if _, statErr := os.Stat(root + "orders"); err == nil && statErr == nil && filepath.Base(exe) == "workload" {
+				return root // not of the sandbox
+			}
+		}
+		if time.Since(begun) > time.Minute {
+			r.t.Fatalf("no process of container main among %v", pids)
+		}
 	}
-	r.t.Fatalf("no process of container main among %v", pids)
 }
 
 // images returns the names of the runtime's images with a prefix.

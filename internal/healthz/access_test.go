@@ -50,7 +50,7 @@ func guarded(v *reviewer) http.Handler {
 	text := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }
 	return New(Settings{
 		Live:    []Check{{Name: "loop", Err: func() error { return errors.New("secret") }}},
-		Metrics: http.HandlerFunc(text), Explain: http.HandlerFunc(text),
+		Metrics: http.HandlerFunc(text), Explain: http.HandlerFunc(text), Config: http.HandlerFunc(text),
 		Access: NewAccess(v.review), Log: slog.New(slog.DiscardHandler),
 	}).Handler()
 }
@@ -69,7 +69,7 @@ func request(h http.Handler, path, token, from string) (status int, text string)
 func TestAccess_GuardsMetricsAndDetails(t *testing.T) {
 	v := &reviewer{known: map[string]bool{"good": true, "weak": false}}
 	h := guarded(v)
-	guardedPaths := []string{"/metrics", "/explain?node=a", "/livez?verbose", "/readyz?exclude=loop", "/livez/loop", "/readyz/ping"}
+	guardedPaths := []string{"/metrics", "/explain?node=a", "/configz", "/livez?verbose", "/readyz?exclude=loop", "/livez/loop", "/readyz/ping"}
 	for i, path := range guardedPaths {
 		for token, want := range map[string]int{"": http.StatusUnauthorized, "unknown": http.StatusUnauthorized, "weak": http.StatusForbidden} {
 			if status, text := request(h, path, token, fmt.Sprintf("10.0.%d.1", i)); status != want || text != refusals[want]+"\n" {

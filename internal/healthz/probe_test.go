@@ -34,6 +34,7 @@ func TestHandler_ReportsChecks(t *testing.T) {
 	healthy := handler([]healthz.Check{{Name: "loop", Err: passing}}, []healthz.Check{{Name: "memory", Err: passing}})
 	unready := handler([]healthz.Check{{Name: "loop", Err: passing}}, []healthz.Check{{Name: "memory", Err: passing}, {Name: "runtime", Err: failing}})
 	noted := handler(nil, []healthz.Check{{Name: "notifications", Err: passing, Note: func() string { return "psi\nevents" }}})
+	lenient := handler(nil, []healthz.Check{{Name: "config", Err: failing, Lenient: true}, {Name: "memory", Err: passing}})
 	hanging := handler([]healthz.Check{{Name: "loop", Err: failing}}, nil)
 	const reason = "failed: dial unix: no such file; dial tcp: refused\n"
 	for _, c := range []struct {
@@ -56,6 +57,9 @@ func TestHandler_ReportsChecks(t *testing.T) {
 		{"hanging, readiness", hanging, "/readyz", 500, "[+]ping ok\n[-]loop " + reason + "readyz check failed\n"},
 		{"hanging, liveness", hanging, "/livez", 500, "[+]ping ok\n[-]loop " + reason + "livez check failed\n"},
 		{"check with a note", noted, "/readyz?verbose", 200, "[+]ping ok\n[+]notifications ok: psi; events\nreadyz check passed\n"},
+		{"lenient check", lenient, "/readyz", 200, "ok"},
+		{"lenient check, verbose", lenient, "/readyz?verbose", 200, "[+]ping ok\n[-]config " + reason + "[+]memory ok\nreadyz check passed\n"},
+		{"lenient check alone", lenient, "/readyz/config", 500, "[-]config " + reason},
 		{"one check", unready, "/readyz/memory", 200, "ok"},
 		{"one failing check", unready, "/readyz/runtime", 500, "[-]runtime " + reason},
 		{"readiness check under liveness", unready, "/livez/runtime", 404, "livez has no such check: see /livez?verbose\n"},

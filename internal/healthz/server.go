@@ -34,7 +34,9 @@ type Settings struct {
 	Metrics http.Handler
 	// Explain serves /explain; nil: there is no /explain.
 	Explain http.Handler
-	// Access authorises /metrics, /explain, and the details of /livez and /readyz; nil: no
+	// Config serves /configz; nil: there is no /configz.
+	Config http.Handler
+	// Access authorises /metrics, /explain, /configz, and the details of /livez and /readyz; nil: no
 	// authorisation is required.
 	Access *Access
 	// TLS is the configuration of HTTPS; nil: HTTP.
@@ -44,7 +46,7 @@ type Settings struct {
 	Log    *slog.Logger
 }
 
-// Server serves /livez, /readyz, /metrics and, if configured, /explain.
+// Server serves /livez, /readyz, /metrics and, if configured, /explain and /configz.
 type Server struct {
 	http   *http.Server
 	tls    *tls.Config
@@ -66,6 +68,9 @@ func New(s Settings) *Server {
 	mux.Handle("GET /metrics", s.Access.guard("/metrics", s.Metrics))
 	if s.Explain != nil {
 		mux.Handle("GET /explain", s.Access.guard("/explain", s.Explain))
+	}
+	if s.Config != nil {
+		mux.Handle("GET /configz", s.Access.guard("/configz", s.Config))
 	}
 	server := &http.Server{
 		Handler:           mux,

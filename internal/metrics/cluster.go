@@ -13,6 +13,9 @@ type clusterReader struct {
 	read   func() (Cluster, bool)
 	states []string
 	descs  map[controllerMetric]*prometheus.Desc
+	// tainted has a series of each zone from its first scrape on, so that the first tainted node
+	// is an increase.
+	tainted *prometheus.CounterVec
 }
 
 // single is a metric of the cluster as a whole.
@@ -51,8 +54,8 @@ var ofZones = []struct {
 	{zoneWaiting, func(z *Zone) float64 { return float64(z.Waiting) }},
 }
 
-func newClusterReader(s ControllerSettings) *clusterReader {
-	r := &clusterReader{s.Cluster, s.States, map[controllerMetric]*prometheus.Desc{}}
+func newClusterReader(s ControllerSettings, tainted *prometheus.CounterVec) *clusterReader {
+	r := &clusterReader{s.Cluster, s.States, map[controllerMetric]*prometheus.Desc{}, tainted}
 	r.descs[zoneState] = controllerTable[zoneState].desc()
 	for _, one := range slices.Concat(ofAnyReplica, ofLeader) {
 		r.descs[one.metric] = controllerTable[one.metric].desc()
@@ -83,6 +86,7 @@ func (r *clusterReader) Collect(series chan<- prometheus.Metric) {
 	r.collect(ofLeader, &c, series)
 	for i := range c.Zones {
 		z := &c.Zones[i]
+		r.tainted.WithLabelValues(z.Name)
 		for _, one := range ofZones {
 			series <- prometheus.MustNewConstMetric(r.descs[one.metric], prometheus.GaugeValue, one.value(z), z.Name)
 		}

@@ -13,10 +13,12 @@ type ControllerSettings struct {
 	Version      string
 	Revision     string // of the source; "unknown" if it is not known
 	LinesDropped func() int64
-	States       []string // the states of a zone, by name
-	Classes      []string // of requests, most urgent first
-	Results      []string // of requests
-	Decisions    []string // the kinds of decisions
+	// Config, if set, returns the state of the configuration. Every scrape calls it.
+	Config    func() Config
+	States    []string // the states of a zone, by name
+	Classes   []string // of requests, most urgent first
+	Results   []string // of requests
+	Decisions []string // the kinds of decisions
 	// Cluster returns the present state. Every scrape calls it and waits for it. False: the state
 	// is not known yet and has no series.
 	Cluster func() (Cluster, bool)
@@ -90,7 +92,8 @@ func NewController(s ControllerSettings) *Controller {
 		m.requestWait.WithLabelValues(class)
 		m.requestTime.WithLabelValues(class)
 	}
-	r.MustRegister(newClusterReader(s))
+	r.MustRegister(newClusterReader(s, m.nodeEvictions))
+	ofConfig(r, s.Config)
 	ofProcess(r, &t[controllerBuildInfo], &t[controllerLinesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
 }

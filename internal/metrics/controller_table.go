@@ -33,6 +33,10 @@ const (
 	requestTime
 	eventsDropped
 	controllerLinesDropped
+	configOfController
+	configSinceOfController
+	configReloadsOfController
+	configInfoOfController
 	controllerBuildInfo
 )
 
@@ -106,6 +110,7 @@ var controllerTable = [...]definition{
 		"Events that were dropped because of --event-qps."},
 	controllerLinesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
+	configOfController: configSuccessful, configSinceOfController: configSince, configReloadsOfController: configReloads, configInfoOfController: configInfo,
 	controllerBuildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},
 }

@@ -27,7 +27,7 @@ func openController() *metrics.Controller {
 
 func controllerOf(cluster func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
-		Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 3 },
+		Version: "v1", Revision: "abc", LinesDropped: func() int64 { return 3 }, Config: sampleConfig,
 		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "tidy"}, Results: []string{"ok", "declined", "failed"}, Decisions: []string{"taint", "evict"},
 		Cluster: cluster,
 	})
@@ -91,6 +91,8 @@ func TestController_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_controller_request_duration_seconds_bucket{class="tidy",le="0.001"} 1`,
 		`plimsoll_controller_events_dropped_total 1`,
 		`plimsoll_log_lines_dropped_total 3`,
+		`plimsoll_config_last_reload_successful 0`,
+		`plimsoll_config_info{sha256="0abc"} 1`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is not served", want)
@@ -122,6 +124,15 @@ func TestController_OmitsUnknownCluster(t *testing.T) {
 	known.Store(&metrics.Cluster{Nodes: 5})
 	if has("plimsoll_controller_breaker_open") || has("node_collector_zone_size") || !has("plimsoll_controller_nodes 5") {
 		t.Error("a standby replica serves metrics of the leader, or omits its own")
+	}
+}
+
+// A counter that begins at 1 has no increase.
+func TestController_CountsTaintsOfZoneFromZero(t *testing.T) {
+	m := openController()
+	served(t, m.Handler()) // parts of a page are collected at the same time
+	if page := served(t, m.Handler()); !strings.Contains(page, "\nnode_collector_evictions_total{zone=\"r/z\"} 0\n") {
+		t.Errorf("a zone without a tainted node has no count:\n%s", page)
 	}
 }
 

@@ -28,6 +28,9 @@ var freerNames = [...]string{Containers: "containers", Images: "images", Evictio
 // limitNames are the reasons for limits on evictions.
 var limitNames = [...]string{"quota", "ineffective", "owner"}
 
+// kindNames are the kinds of thresholds, hard first.
+var kindNames = [...]string{"hard", "soft"}
+
 // Request is a kind of request to the API server.
 type Request uint8
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,12 +19,18 @@ type Settings struct {
 	Revision string // of the source; "unknown" if it is not known
 	// Configured signals have series. No decision depends on the others.
 	Configured signals.Set
+	// Threshold returns the amount below which the signal first meets a threshold of a kind, hard or
+	// soft, at a capacity, and whether there is one. Every scrape calls it for the
+	// known signals. nil: no threshold is served.
+	Threshold func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool)
 	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
 	// OOMLimits are the names of the limits at which the kernel kills.
 	OOMLimits []string
 	// LinesDropped returns the number of dropped log lines since the start. Every scrape calls it.
 	LinesDropped func() int64
+	// Config, if set, returns the state of the configuration. Every scrape calls it.
+	Config func() Config
 	// Recording, if set, returns the number of values that were not recorded since the start, and
 	// the size of the recording. Every scrape calls it.
 	Recording func() (dropped, bytes int64)
@@ -33,7 +40,7 @@ type Settings struct {
 // block.
 type Metrics struct {
 	registry   *prometheus.Registry
-	configured signals.Set
+	configured atomic.Uint32 // a signals.Set
 
 	checks                       [2]prometheus.Observer                    // by signal.Kind
 	available, capacity, unknown *readings                                 // by signal.Signal
@@ -54,6 +61,7 @@ type Metrics struct {
 	freed                           [len(freerNames)]prometheus.Counter
 	images                          [len(reasonNames)]prometheus.Counter
 	pendingStatuses                 prometheus.Gauge
+	pendingRecords                  prometheus.Gauge
 	armed                           *prometheus.GaugeVec
 	runtimeErrors                   prometheus.Counter
 	apiErrors                       [len(requestNames)]prometheus.Counter
@@ -64,7 +72,7 @@ type Metrics struct {
 func New(s Settings) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
-		registry: r, configured: s.Configured,
+		registry:  r,
 		available: table[available].readings(r, signals.Names()), capacity: table[capacity].readings(r, signals.Names()), unknown: table[unknown].readings(r, signals.Names()),
 		conditions: table[condition].readings(r, conditionNames()), noPodHelps: table[noPodHelps].readings(r, signals.Names()),
 		evictions: table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
@@ -75,7 +83,11 @@ func New(s Settings) *Metrics {
 		sources: table[sources].gauges(r),
 		dryRun:  table[dryRun].counters(r), armed: table[armed].gauges(r),
 		pendingStatuses: table[pendingStatuses].gauges(r).WithLabelValues(), oomKills: table[oomKills].counters(r),
-		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
+		pendingRecords: table[pendingRecords].gauges(r).WithLabelValues(),
+		runtimeErrors:  table[runtimeErrors].counters(r).WithLabelValues(),
+	}
+	if s.Threshold != nil {
+		r.MustRegister(&thresholds{table[threshold].desc(), m.capacity, s.Threshold})
 	}
 	for _, by := range limitNames {
 		m.evictionsLimited.WithLabelValues(by)
@@ -83,23 +95,15 @@ func New(s Settings) *Metrics {
 	for _, limit := range s.OOMLimits {
 		m.oomKills.WithLabelValues(limit)
 	}
-	for _, signal := range s.Configured.Names() {
-		m.podsSpared.WithLabelValues(signal)
-		m.choicesDiffer.WithLabelValues(signal)
-	}
-	for signal := range signals.All {
-		if s.Configured.Has(signal) {
-			m.noPodHelps.values[signal].set(0)
-		}
-	}
 	checks := table[checkDuration].histograms(r)
 	for k := range m.checks {
 		m.checks[k] = checks.WithLabelValues(signals.Kind(k).String())
 	}
-	for _, cause := range append(s.Configured.Names(), s.Limits...) {
-		m.evictions.WithLabelValues(cause)
-		m.dryRun.WithLabelValues(cause)
+	for _, limit := range s.Limits {
+		m.evictions.WithLabelValues(limit)
+		m.dryRun.WithLabelValues(limit)
 	}
+	m.Configure(s.Configured)
 	prepare(m.wakes[:], table[wakes].counters(r), append([]string{"timer"}, signals.WakeNames()...))
 	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
 	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
@@ -108,8 +112,30 @@ func New(s Settings) *Metrics {
 		r.MustRegister(table[recordingDropped].counterFunc(func() float64 { dropped, _ := s.Recording(); return float64(dropped) }),
 			table[recordingBytes].gaugeFunc(func() float64 { _, bytes := s.Recording(); return float64(bytes) }))
 	}
+	ofConfig(r, s.Config)
 	ofProcess(r, &table[buildInfo], &table[linesDropped], s.Version, s.Revision, s.LinesDropped)
 	return m
+}
+
+// Configure sets the signals that have series, after a change of the thresholds. Counters of a signal stay.
+// All calls must come from one goroutine.
+func (m *Metrics) Configure(configured signals.Set) {
+	before := signals.Set(m.configured.Load())
+	m.configured.Store(uint32(configured))
+	for s := range signals.All {
+		switch is := configured.Has(s); {
+		case is == before.Has(s):
+		case is:
+			m.noPodHelps.values[s].set(0)
+			for _, counters := range []*prometheus.CounterVec{m.podsSpared, m.choicesDiffer, m.evictions, m.dryRun} {
+				counters.WithLabelValues(s.String())
+			}
+		default:
+			for _, of := range []*readings{m.available, m.capacity, m.unknown, m.noPodHelps} {
+				of.values[s].forget()
+			}
+		}
+	}
 }
 
 // ofProcess registers the metrics that every process of the program has.
@@ -178,10 +204,11 @@ func (m *Metrics) Source(name, where string, watched bool) {
 // Observed records the observations of the configured signals. A signal without an observation in
 // this check, neither known nor with a cause, stays unchanged. It does not allocate.
 func (m *Metrics) Observed(seen *signals.Observations) {
+	configured := signals.Set(m.configured.Load())
 	for s := range signals.All {
 		o := &seen[s]
 		switch {
-		case !m.configured.Has(s):
+		case !configured.Has(s):
 		case o.Known:
 			m.available.values[s].set(float64(o.Available))
 			m.capacity.values[s].set(float64(o.Capacity))
@@ -261,6 +288,9 @@ func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)
 
 // PendingStatuses records the number of pending pod statuses.
 func (m *Metrics) PendingStatuses(n int) { m.pendingStatuses.Set(float64(n)) }
+
+// PendingEvictionRecords records the number of evictions that the record in the cluster does not have yet.
+func (m *Metrics) PendingEvictionRecords(n int) { m.pendingRecords.Set(float64(n)) }
 
 // RuntimeFailed counts a failed request to the container runtime.
 func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }

@@ -35,7 +35,15 @@ func open() *metrics.Metrics {
 		Version: "v1", Revision: "abc", Configured: configured,
 		Limits: []string{"emptydirfs.limit"}, OOMLimits: []string{"container", "unknown"}, LinesDropped: func() int64 { return 3 },
 		Recording: func() (dropped, bytes int64) { return 5, 64 << 20 },
+		Config:    sampleConfig,
+		Threshold: func(s signals.Signal, hard bool, capacity signals.Amount) (signals.Amount, bool) {
+			return capacity / 4, hard && s == signals.MemoryAvailable
+		},
 	})
+}
+
+func sampleConfig() metrics.Config {
+	return metrics.Config{Refused: true, Sum: "0abc", Since: time.UnixMilli(1_700_000_000_500), Applied: 2, Refusals: 1}
 }
 
 // recordAll records one of everything.
@@ -69,6 +77,7 @@ func recordAll(m *metrics.Metrics) {
 	m.ImagesCollected(metrics.Space, 2)
 	m.PendingStatuses(1)
 	m.OOMKilled("container", 2)
+	m.PendingEvictionRecords(2)
 	m.DryRun("memory.available")
 	m.Armed(true)
 	m.RuntimeFailed()
@@ -110,6 +119,7 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_check_duration_seconds_bucket{check="early",le="1e-05"} 1`,
 		`plimsoll_signal_available{signal="memory.available"} 1.048576e+08`,
 		`plimsoll_signal_capacity{signal="memory.available"} 5.36870912e+08`,
+		`plimsoll_signal_threshold{kind="hard",signal="memory.available"} 1.34217728e+08`,
 		`plimsoll_signal_unknown{signal="memory.available"} 0`,
 		`plimsoll_signal_unknown{signal="pid.available"} 1`,
 		`plimsoll_condition{condition="DiskPressure"} 0`,
@@ -141,6 +151,11 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_log_lines_dropped_total 3`,
 		`plimsoll_recording_dropped_total 5`,
 		`plimsoll_recording_bytes 6.7108864e+07`,
+		`plimsoll_config_last_reload_successful 0`,
+		`plimsoll_config_last_reload_success_timestamp_seconds 1.7000000005e+09`,
+		`plimsoll_config_reloads_total{result="applied"} 2`,
+		`plimsoll_config_reloads_total{result="refused"} 1`,
+		`plimsoll_config_info{sha256="0abc"} 1`,
 		`plimsoll_wakeups_total{source="timer"} 1`,
 		`plimsoll_wakeups_total{source="crossing"} 1`,
 		`plimsoll_wakeups_total{source="stall"} 1`,
@@ -152,7 +167,7 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		}
 	}
 	for _, line := range got {
-		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
+		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.Contains(line, `kind="soft"`) || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
 			t.Errorf("%s is served, but unknown or not configured", line)
 		}
 	}
@@ -175,8 +190,40 @@ func TestMetrics_OmitsUnknownSignals(t *testing.T) {
 		t.Error("a signal without a new observation is not served")
 	}
 	seen[signals.MemoryAvailable] = signals.Unknown("gone")
-	if m.Observed(&seen); has(memory) || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
+	if m.Observed(&seen); has(memory) || has("plimsoll_signal_threshold") || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
 		t.Error("an unknown signal is served")
+	}
+}
+
+// Another set of configured signals has series at once, and those of the others end; counters stay.
+func TestMetrics_ConfigureChangesSeries(t *testing.T) {
+	m := open()
+	recordAll(m)
+	var memory, disk signals.Set
+	memory.Add(signals.MemoryAvailable)
+	disk.Add(signals.NodefsAvailable)
+	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(1, 2, time.Now()), signals.NodefsAvailable: signals.Observed(3, 4, time.Now())}
+	for _, tc := range []struct {
+		set             signals.Set
+		served, omitted string
+	}{{disk, `plimsoll_signal_available{signal="nodefs.available"} 3`, `plimsoll_signal_available{signal="memory.available"} 1`},
+		{memory, `plimsoll_signal_available{signal="memory.available"} 1`, `plimsoll_signal_available{signal="nodefs.available"} 3`}} {
+		m.Configure(tc.set)
+		m.Observed(&seen)
+		lines := ours(scrape(t, m))
+		if !slices.Contains(lines, tc.served) || slices.Contains(lines, tc.omitted) {
+			t.Errorf("%v: served\n%s", tc.set.Names(), strings.Join(lines, "\n"))
+		}
+		for _, line := range []string{`plimsoll_evictions{eviction_signal="memory.available"} 1`, `plimsoll_evictions{eviction_signal="nodefs.available"} 0`} {
+			if !slices.Contains(lines, line) {
+				t.Errorf("%v: %s is not served", tc.set.Names(), line)
+			}
+		}
+		if slices.ContainsFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, `plimsoll_no_pod_helps{signal="pid`) || strings.HasPrefix(l, `plimsoll_signal_unknown{signal="pid`)
+		}) {
+			t.Errorf("%v: a signal that is not configured is served", tc.set.Names())
+		}
 	}
 }
 

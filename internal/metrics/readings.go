@@ -20,6 +20,8 @@ type reading struct{ bits atomic.Uint64 }
 
 func (r *reading) set(v float64) { r.bits.Store(math.Float64bits(v)) }
 
+func (r *reading) get() float64 { return math.Float64frombits(r.bits.Load()) }
+
 func (r *reading) forget() { r.set(math.NaN()) }
 
 func (d *definition) readings(r prometheus.Registerer, names []string) *readings {
@@ -37,7 +39,7 @@ func (g *readings) Describe(descs chan<- *prometheus.Desc) { descs <- g.desc }
 // Collect implements prometheus.Collector.
 func (g *readings) Collect(series chan<- prometheus.Metric) {
 	for i := range g.values {
-		if v := math.Float64frombits(g.values[i].bits.Load()); !math.IsNaN(v) {
+		if v := g.values[i].get(); !math.IsNaN(v) {
 			series <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, v, g.names[i])
 		}
 	}

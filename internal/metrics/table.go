@@ -27,9 +27,11 @@ const (
 	decisionToExit
 	freed
 	pendingStatuses
+	pendingRecords
 	oomKills
 	available
 	capacity
+	threshold
 	unknown
 	condition
 	armed
@@ -38,6 +40,10 @@ const (
 	linesDropped
 	recordingDropped
 	recordingBytes
+	configOfAgent
+	configSinceOfAgent
+	configReloadsOfAgent
+	configInfoOfAgent
 	buildInfo
 )
 
@@ -108,12 +114,16 @@ var table = [...]definition{
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
 		"Evicted pods with a status that has not reached the API server yet."},
+	pendingRecords: {"plimsoll_pending_eviction_records", gauge, nil, nil,
+		"Evictions that the record of the node in the cluster does not have yet."},
 	oomKills: {"plimsoll_oom_kills_total", counter, []label{{"limit", "container, pod, qos, pods, node, unknown"}}, nil,
 		"Processes that the kernel's OOM killer ended, by the limit that was met. Without access to the kernel's log all of them are unknown."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,
 		"Capacity that percentages of the signal refer to, in its unit. No series while the signal is unknown."},
+	threshold: {"plimsoll_signal_threshold", gauge, []label{ofSignal, {"kind", valuesOf(kindNames[:])}}, nil,
+		"Amount below which the threshold of the signal is met, in its unit; of several, the highest. No series without such a threshold, or while the signal is unknown."},
 	unknown: {"plimsoll_signal_unknown", gauge, []label{ofSignal}, nil,
 		"1 while the signal cannot be observed, else 0. No series before the first check."},
 	condition: {"plimsoll_condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,
@@ -127,9 +137,10 @@ var table = [...]definition{
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,
-		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series without a recording."},
+		"Checks, usages and decisions that were not recorded, because the disk was full or too slow, or they were too large. No series with neither a recording nor stored decisions."},
 	recordingBytes: {"plimsoll_recording_bytes", gauge, nil, nil,
-		"Size of the recording on disk, reserved space included. No series without a recording."},
+		"Size of the recording and the stored decisions on disk, reserved space included. No series with neither of them."},
+	configOfAgent: configSuccessful, configSinceOfAgent: configSince, configReloadsOfAgent: configReloads, configInfoOfAgent: configInfo,
 	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1. The labels describe the running program."},
 }

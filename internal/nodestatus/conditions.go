@@ -34,7 +34,7 @@ type ConditionParts struct {
 	Owner func(*corev1.Node) Owners
 	// Why explains the result of Owner for the log. Nil: the log has no explanation.
 	Why func(*corev1.Node) string
-	// Transition is the minimum time for which a condition stays True.
+	// Transition is the minimum time for which a condition stays True; see [Conditions.SetTransition].
 	Transition time.Duration
 	// Taint also sets the taint plimsoll.dev/memory-pressure:NoSchedule and the like for conditions
 	// of types of our own.
@@ -76,15 +76,22 @@ type Conditions struct {
 
 	written, failed atomic.Int64
 	withdrawn       atomic.Bool
+	transition      atomic.Int64 // nanoseconds
 }
 
 // NewConditions returns a writer; Run starts it.
 func NewConditions(p ConditionParts) *Conditions {
-	return &Conditions{
+	c := &Conditions{
 		ConditionParts: p, ledger: newLedger(p.Transition),
 		latest: make(chan wanted, 1), wake: make(chan struct{}, 1),
 	}
+	c.SetTransition(p.Transition)
+	return c
 }
+
+// SetTransition replaces the transition period, from the next comparison on. It counts from the same
+// transition of the Node. It is safe for concurrent use.
+func (c *Conditions) SetTransition(d time.Duration) { c.transition.Store(int64(d)) }
 
 // Set sets the desired conditions and their causes. It neither blocks nor allocates. All calls must
 // come from one goroutine.
@@ -172,6 +179,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	}
 	now := time.Now()
 	c.wanted.hung = c.Alive != nil && c.Alive(now) != nil
+	c.ledger.transition = time.Duration(c.transition.Load())
 	d := c.ledger.decide(now, n, c.owners(n), c.wanted)
 	for _, notice := range d.notices {
 		c.Log.Warn(notice, "node", c.NodeName)

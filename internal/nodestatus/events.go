@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ const (
 type Events struct {
 	client     api.Interface
 	nodeName   string
-	transition time.Duration
+	transition atomic.Int64 // nanoseconds
 	queue      chan event
 	end        context.CancelFunc
 	done       chan struct{}
@@ -75,10 +76,11 @@ type seriesKey struct {
 func NewEvents(client api.Interface, nodeName string, transition time.Duration) *Events {
 	ctx, end := context.WithCancel(context.Background())
 	e := &Events{
-		client: client, nodeName: nodeName, transition: transition, end: end, done: make(chan struct{}),
+		client: client, nodeName: nodeName, end: end, done: make(chan struct{}),
 		queue: make(chan event, maxQueuedEvents), series: map[seriesKey]*corev1.Event{},
 		limit: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst),
 	}
+	e.SetTransition(transition)
 	go func() {
 		defer close(e.done)
 		for {
@@ -92,6 +94,9 @@ func NewEvents(client api.Interface, nodeName string, transition time.Duration) 
 	}()
 	return e
 }
+
+// SetTransition replaces the transition period. It is safe for concurrent use.
+func (e *Events) SetTransition(d time.Duration) { e.transition.Store(int64(d)) }
 
 // Close stops sending; queued events are lost.
 func (e *Events) Close() {
@@ -202,7 +207,7 @@ func (e *Events) changed(c change) {
 // goroutine.
 func (e *Events) Attempting(s signals.Signal, now time.Time) {
 	last := e.attempted[s]
-	if !last.IsZero() && now.Sub(last) < e.transition {
+	if !last.IsZero() && now.Sub(last) < time.Duration(e.transition.Load()) {
 		return
 	}
 	e.attempted[s] = now

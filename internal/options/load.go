@@ -1,8 +1,6 @@
 package options
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,40 +17,14 @@ type Table[C any] struct {
 	Validate func(*C, *strictyaml.Faults) // checks more than the form of single values, and derives values from others
 }
 
-// Load returns the configuration made of the defaults, the file at path (if path
-// is not empty) and the flags; later ones override earlier ones. Returns
-// [strictyaml.Faults] with every fault if the configuration is not valid, and
-// another error if the file cannot be read.
-func (t *Table[C]) Load(path string, flags *Flags) (*C, error) {
-	c := t.Defaults()
-	var faults strictyaml.Faults
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read the configuration given by --config: %w", err)
-		}
-		t.readFile(c, data, &faults)
-	}
-	for i := range t.Options {
-		o := &t.Options[i]
-		if given := flags.given(o.Field); len(given) > 0 {
-			t.Origins(c)[o.Field] = Origin{"--" + o.Flag, given[len(given)-1]}
-			o.fromFlag(c, given, &faults)
-		}
-	}
-	t.Validate(c, &faults)
-	return c, faults.Err()
-}
+// Load returns the configuration of a [Source]: the defaults, the file at path (if path is not empty)
+// and the flags; later ones override earlier ones. Returns [strictyaml.Faults] with every fault if
+// the configuration is not valid, and another error if the file cannot be read.
+func (t *Table[C]) Load(path string, flags *Flags) (*C, error) { return t.Source(path, flags).Load() }
 
 // Parse returns the configuration made of the defaults and the text of a file.
 // Returns [strictyaml.Faults] with every fault if the configuration is not valid.
-func (t *Table[C]) Parse(data []byte) (*C, error) {
-	c := t.Defaults()
-	var faults strictyaml.Faults
-	t.readFile(c, data, &faults)
-	t.Validate(c, &faults)
-	return c, faults.Err()
-}
+func (t *Table[C]) Parse(data []byte) (*C, error) { return t.Source("", &Flags{}).Parse(data) }
 
 func (t *Table[C]) readFile(c *C, data []byte, faults *strictyaml.Faults) {
 	doc := strictyaml.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, t.Fields()...)...)

@@ -25,6 +25,8 @@ type Option[C any] struct {
 	Shape   Shape
 	Default string // as the help text and the reference show it
 	Help    string // one sentence or more
+	// Live: a running program applies a change of the file. Otherwise it has to restart.
+	Live bool
 
 	Set  Setter[C]        // for Text
 	Bool func(c *C) *bool // for Boolean

@@ -32,11 +32,11 @@ type sample struct {
 var samples = options.Table[sample]{
 	Kind: "Sample",
 	Options: append([]options.Option[sample]{
-		{Field: "name", Flag: "name", Default: "none", Help: "a|b", Set: options.String(func(v *sample) *string { return &v.name })},
+		{Field: "name", Live: true, Flag: "name", Default: "none", Help: "a|b", Set: options.String(func(v *sample) *string { return &v.name })},
 		{Field: "count", Flag: "v", Default: "7", Help: "number", Set: options.Integer(func(v *sample) *int64 { return &v.count })},
 		{Field: "enabled", Flag: "enabled", Shape: options.Boolean, Help: "whether", Bool: func(v *sample) *bool { return &v.enabled }},
 		{Field: "ports", Flag: "ports", Shape: options.List, Help: "in order", List: func(v *sample) *[]string { return &v.ports }},
-		{Field: "limits", Flag: "limits", Shape: options.LessMap, Help: "limits", Map: func(v *sample) *options.Map { return &v.limits }},
+		{Field: "limits", Live: true, Flag: "limits", Shape: options.LessMap, Help: "limits", Map: func(v *sample) *options.Map { return &v.limits }},
 		{Field: "labels", Flag: "-", Shape: options.EqualMap, Help: "by kind", Map: func(v *sample) *options.Map { return &v.labels }},
 		{Field: "gates", Flag: "gates", Shape: options.GateMap, Help: "by name", Map: func(v *sample) *options.Map { return &v.gates }},
 	}, options.EndpointOptions(func(v *sample) *options.Endpoints { return &v.Endpoints })...),
@@ -185,7 +185,7 @@ func TestSetters_RetainValueOnError(t *testing.T) {
 
 func TestRows_FollowTheShape(t *testing.T) {
 	rows := options.Rows(samples.Options)
-	for _, want := range []string{"| `name` | `--name=…` | `none` | a\\|b |\n", "| `count` | `-v …` | `7` | number |\n", "| `enabled` | `--enabled` | empty | whether |\n",
+	for _, want := range []string{"| `name` | `--name=…` | `none` | yes | a\\|b |\n", "| `count` | `-v …` | `7` | restart | number |\n", "| `enabled` | `--enabled` | empty | restart | whether |\n",
 		"| `limits` | `--limits=key<value,…` |", "| `labels` | none |", "| `gates` | `--gates=key=bool,…` |", "| `ports` | `--ports=a,b` |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("no %q in\n%s", want, rows)

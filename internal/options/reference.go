@@ -10,14 +10,18 @@ func FileHead(kind string) string {
 	return fmt.Sprintf("apiVersion: %s\nkind: %s\n", APIVersion, kind)
 }
 
-// Rows returns the options as a Markdown table of field, flag, default and
-// meaning.
+// Rows returns the options as a Markdown table of field, flag, default, whether a running
+// program applies a change of the file, and meaning.
 func Rows[C any](options []Option[C]) string {
 	var b strings.Builder
-	b.WriteString("| field | flag | default | meaning |\n|-|-|-|-|\n")
+	b.WriteString("| field | flag | default | reload | meaning |\n|-|-|-|-|-|\n")
 	for i := range options {
 		o := &options[i]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Field, o.flagCell(), o.defaultCell(), cell(o.Help))
+		reload := "restart"
+		if o.Live {
+			reload = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", o.Field, o.flagCell(), o.defaultCell(), reload, cell(o.Help))
 	}
 	return b.String()
 }

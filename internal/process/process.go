@@ -17,10 +17,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
+// A Level is the level of a log, which may change while it is written.
+type Level struct{ slog.LevelVar }
+
+// Set sets the level by a verbosity: 0 is that of information, and more of it has a larger one.
+func (l *Level) Set(verbosity int64) { l.LevelVar.Set(slog.LevelInfo - slog.Level(verbosity)) }
+
 // NewLogger returns a logger that writes to lines, as JSON if the format is json, else
 // as text. Libraries of Kubernetes log through it too. Decisions do not pass through it.
-func NewLogger(format string, verbosity int64, lines io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(verbosity)}
+func NewLogger(format string, level slog.Leveler, lines io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(lines, options)
 	if format == "json" {
 		handler = slog.NewJSONHandler(lines, options)

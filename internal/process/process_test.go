@@ -1,6 +1,23 @@
 package process
 
-import "testing"
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestNewLogger_LevelChanges(t *testing.T) {
+	var out bytes.Buffer
+	level := &Level{}
+	log := NewLogger("text", level, &out)
+	for verbosity, word := range []string{"quiet", "louder", "loud"} {
+		level.Set(int64(verbosity))
+		log.Log(t.Context(), -2, word)
+	}
+	if got := out.String(); strings.Contains(got, "quiet") || strings.Contains(got, "louder") || !strings.Contains(got, "loud") {
+		t.Errorf("logged\n%s", got)
+	}
+}
 
 func TestMemoryLimitFor_ReservesProgramText(t *testing.T) {
 	for _, c := range []struct{ limit, min, max uint64 }{

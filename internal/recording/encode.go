@@ -79,6 +79,9 @@ func (e *Encoder) SetCapacity(capacity, allocatable map[string]string) {
 	e.header.Capacity, e.header.Allocatable = capacity, allocatable
 }
 
+// SetConfig sets the configuration of later segments.
+func (e *Encoder) SetConfig(config json.RawMessage) { e.header.Config = config }
+
 // Header appends the frame of the header: the first one of a segment. The next segments of the run
 // have no state. It returns an error if the header can not be encoded.
 func (e *Encoder) Header(b []byte) ([]byte, error) {

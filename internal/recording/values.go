@@ -27,7 +27,8 @@ type Header struct {
 	// never set.
 	Started   time.Time     `json:"started"`
 	SinceBoot time.Duration `json:"sinceBootNanos"`
-	// Config is the configuration with all options, as an AgentConfiguration in JSON.
+	// Config is the configuration with all options, as an AgentConfiguration in JSON. A change of it
+	// begins a segment.
 	Config json.RawMessage `json:"config,omitempty"`
 	// Capacity and Allocatable are those of the Node object, if it is known.
 	Capacity    map[string]string `json:"capacity,omitempty"`

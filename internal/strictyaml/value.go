@@ -44,6 +44,9 @@ func Parse(data []byte, faults *Faults) Value {
 	return root
 }
 
+// Marshal returns a value as YAML, with the keys of its JSON. Returns an error if it has no JSON.
+func Marshal(v any) ([]byte, error) { return yaml.Marshal(v) }
+
 // onlyDocument returns an error for a second YAML document, which would be ignored silently
 // otherwise.
 func onlyDocument(data []byte) ([]byte, error) {

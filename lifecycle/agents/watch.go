@@ -43,6 +43,20 @@ func New(p Policy) *Watch {
 		requests: map[string]*request{}, evictions: timerqueue.New[string](), parked: map[string]map[string]struct{}{}}
 }
 
+// SetPolicy replaces the policy; signs of life keep their times. A cleanup after a failed attempt waits
+// for its backoff.
+func (w *Watch) SetPolicy(p Policy) {
+	if p == w.policy {
+		return
+	}
+	w.policy = p
+	for name, n := range w.nodes {
+		if queued, waits := w.cleanups.At(name); waits && n.fails == 0 && w.clearAt(n).Before(queued) {
+			w.cleanups.Set(name, w.clearAt(n)) // a later time is corrected when it is due
+		}
+	}
+}
+
 // Renewed updates the lease of the agent on a node. A renewTime that differs from the last one is
 // a sign of life, whichever is later. It counts from its observation, which may be earlier than
 // the now of other calls.

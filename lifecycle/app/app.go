@@ -2,10 +2,12 @@
 // server, the metrics, the decision log and the queries of operators.
 //
 // It makes no decision about nodes and pods, and everything that it starts ends before
-// [Run] returns.
+// [Run] returns. Beside the controller, the leader deletes records of evictions of nodes that
+// are gone, in any mode.
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -15,9 +17,12 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/process"
+	"plimsoll.dev/plimsoll/internal/reload"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
@@ -26,6 +31,8 @@ import (
 type Options struct {
 	Version, Revision string    // of the program
 	Out               io.Writer // receives the log and the decisions, in lines
+	// Source is where the configuration was loaded from; nil: it does not change.
+	Source *config.Source
 }
 
 // Run puts the controller together and runs it until ctx ends. Returns an error if the
@@ -34,7 +41,9 @@ type Options struct {
 func Run(ctx context.Context, c *config.Controller, o Options) error {
 	lines := decisionlog.NewLinesOf(o.Out, decisionlog.LargerBacklog)
 	defer lines.Close()
-	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
+	level := &process.Level{}
+	level.Set(c.Verbosity)
+	log := process.NewLogger(c.LoggingFormat, level, lines)
 	process.SetMemoryLimit(log)
 	for _, w := range c.Warnings() {
 		log.Warn(w)
@@ -48,7 +57,17 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 		return err
 	}
 	obs := &observer{lines: lines}
-	obs.metrics = newMetrics(o, lines, obs.census)
+	obs.watch = reload.New(reload.Options[config.Controller]{
+		Source: cmp.Or(o.Source, config.NewSource("", &options.Flags{})), Current: c, Log: log,
+		Apply: func(next *config.Controller) {
+			level.Set(next.Verbosity)
+			for _, w := range next.Warnings() {
+				log.Warn(w)
+			}
+			obs.controller.Reconfigure(next.Policy())
+		},
+	})
+	obs.metrics = newMetrics(o, lines, obs)
 	obs.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
 		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
 		Requested: requestOfPod, Decided: obs.logDecision, Meters: metersOf(obs.metrics), Log: log,
@@ -60,6 +79,11 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	if err := obs.serve(ctx, c, client.Review(clients.Writing), &group, log); err != nil {
 		return err
 	}
+	if c.EvictionRecordNamespace != "" && !c.DryRun {
+		expiry := &store.Expiry{Client: clients.Writing, Namespace: c.EvictionRecordNamespace, Leads: obs.controller.Leads, Nodes: obs.controller.Nodes, Log: log}
+		group.Go(func() { expiry.Run(ctx) })
+	}
+	group.Go(func() { obs.watch.Run(ctx) })
 	log.Info("Started controller", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
 	err = obs.controller.Run(ctx)
 	log.Info("Stopped controller")

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -214,6 +217,7 @@ func TestRun_ModeReplace(t *testing.T) {
 		}
 		return true, nil
 	})
+	e.servesDocumentedMetrics(t)
 	status, text := e.get(t, "/explain?node=dying")
 	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"health": "unreachable"`) {
 		t.Errorf("/explain: got %d %s", status, text)
@@ -225,6 +229,33 @@ func TestRun_ModeReplace(t *testing.T) {
 	}
 	if n := e.log.Count("forbidden"); n > 0 {
 		t.Errorf("%d requests were forbidden: deploy/rbac/controller.yaml lacks a right", n)
+	}
+}
+
+// A metric with its kind, in a scrape and in docs/reference/metrics.md.
+var (
+	servedMetric     = regexp.MustCompile(`(?m)^# TYPE ((?:plimsoll|node_collector|taint_eviction)_[a-z_]+) ([a-z]+)$`)
+	documentedMetric = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\|")
+)
+
+// servesDocumentedMetrics compares a leader's metrics, after one of every action, with the reference.
+func (e *env) servesDocumentedMetrics(t *testing.T) {
+	t.Helper()
+	reference, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ofController, _ := strings.Cut(string(reference), "\n## The controller\n")
+	namesOf := func(pattern *regexp.Regexp, text string) (all []string) {
+		for _, found := range pattern.FindAllStringSubmatch(text, -1) {
+			all = append(all, found[1]+" "+found[2])
+		}
+		slices.Sort(all)
+		return all
+	}
+	_, page := e.get(t, "/metrics")
+	if diff := cmp.Diff(namesOf(documentedMetric, ofController), namesOf(servedMetric, page)); diff != "" {
+		t.Errorf("documented and served metrics differ (-documented +served):\n%s", diff)
 	}
 }
 

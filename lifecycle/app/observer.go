@@ -16,6 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/reload"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/lifecycle/config"
 	"plimsoll.dev/plimsoll/lifecycle/core"
@@ -27,6 +28,7 @@ import (
 // to metrics, probes and /explain.
 type observer struct {
 	controller *lifecycle.Controller
+	watch      *reload.Watch[config.Controller] // of the configuration file
 	metrics    *metrics.Controller
 	lines      *decisionlog.Lines
 }
@@ -44,9 +46,10 @@ func (o *observer) serve(ctx context.Context, c *config.Controller, review healt
 	addresses := healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}
 	all, err := healthz.Open(ctx, addresses, healthz.Settings{
 		Live:    []healthz.Check{{Name: "loop", Err: o.controller.Live}},
-		Ready:   []healthz.Check{{Name: "cluster", Err: o.controller.Ready, Note: o.role}},
+		Ready:   []healthz.Check{{Name: "cluster", Err: o.controller.Ready, Note: o.role}, {Name: "config", Err: o.watch.Err, Note: o.watch.Note, Lenient: true}},
 		Metrics: o.metrics.Handler(),
 		Explain: o,
+		Config:  o.watch,
 		Log:     log,
 	}, review)
 	if err != nil {
@@ -87,12 +90,12 @@ func (o *observer) census() (metrics.Cluster, bool) {
 	return c, true
 }
 
-func newMetrics(o Options, lines *decisionlog.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
+func newMetrics(o Options, lines *decisionlog.Lines, obs *observer) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
 		Version: o.Version, Revision: o.Revision, LinesDropped: lines.Lost,
 		States:  []string{zones.Normal.String(), zones.PartialDisruption.String(), zones.FullDisruption.String()},
 		Classes: lifecycle.Classes(), Results: lifecycle.Results(), Decisions: lifecycle.Decisions(),
-		Cluster: census,
+		Cluster: obs.census, Config: func() metrics.Config { return metrics.Config(obs.watch.Status()) },
 	})
 }
 

@@ -143,6 +143,7 @@ func TestLoad_ReportsFaults(t *testing.T) {
 		{"event-qps", "eventQPS", "-1", "must be 0 or"},
 		{"conflict-window", "conflictWindow", "-1s", "at least 0s"},
 		{"heartbeat-namespace", "heartbeatNamespace", "Plimsoll", "lower case"},
+		{"eviction-record-namespace", "evictionRecordNamespace", "Plimsoll", "lower case"},
 		{"leader-elect-lease-duration", "leaderElectLeaseDuration", "10s", "must be above leaderElectRenewDeadline, which is 10s"},
 		{"leader-elect-renew-deadline", "leaderElectRenewDeadline", "2.4s", "must be above 1.2 times leaderElectRetryPeriod, which is 2s"},
 		{"leader-elect-retry-period", "leaderElectRetryPeriod", "0s", "above 0s"},

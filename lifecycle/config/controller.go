@@ -70,6 +70,8 @@ type Process struct {
 	EventQPS           float64 // events per second; 0: no events
 	ConflictWindow     time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
+	// EvictionRecordNamespace is the namespace of the agents' records of evictions; empty: none is deleted.
+	EvictionRecordNamespace string
 
 	LeaderElect       bool
 	LeaseDuration     time.Duration
@@ -116,6 +118,15 @@ func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 func Load(path string, flags *options.Flags) (*Controller, error) {
 	return table.Load(path, flags)
 }
+
+// Source makes the configurations of the controller, also from a changed file.
+type Source = options.Source[Controller]
+
+// NewSource returns the source of the file at path, none if path is empty, and of the flags.
+func NewSource(path string, flags *options.Flags) *Source { return table.Source(path, flags) }
+
+// Live returns the fields that a running controller applies after a change of the file.
+func Live() []string { return table.Live() }
 
 // ParseFile returns the configuration made of the defaults and the text of a file.
 // Returns [strictyaml.Faults] with every fault if the configuration is not valid.
@@ -186,6 +197,8 @@ func newProcess() Process {
 		EventQPS:           20,
 		ConflictWindow:     10 * time.Minute,
 		HeartbeatNamespace: "plimsoll-system",
+
+		EvictionRecordNamespace: "plimsoll-evictions",
 
 		LeaderElect:       true,
 		LeaseDuration:     15 * time.Second,

@@ -83,6 +83,34 @@ func (c *Checker) Reset() *Checker {
 	return fresh
 }
 
+// SetPolicy replaces the policy. Suspects and outages stay, and so does the breaker, unless there is to be
+// none. With a change of LiveReads all suspects are checked anew.
+func (c *Checker) SetPolicy(p Policy, now time.Time) {
+	switched := p.LiveReads != c.policy.LiveReads
+	c.policy, c.now = p, now
+	if !switched {
+		return
+	}
+	for name, s := range c.suspects {
+		if s.confirmed {
+			continue
+		}
+		c.delayed.Remove(name)
+		c.queued.Remove(placeOf(name))
+		c.unrenewed.Remove(name)
+		c.enqueue(name, s)
+	}
+}
+
+// enqueue has a suspect read, or considers it lost without live reads.
+func (c *Checker) enqueue(name string, s *suspect) {
+	if !c.policy.LiveReads {
+		c.unrenewed.Set(name, c.now)
+	} else if _, reading := c.inFlight[name]; !reading { // else after that answer, which is of no use now
+		c.queueRead(name, s)
+	}
+}
+
 // Add adds a node with missing heartbeats. It changes nothing for one that is
 // suspected or confirmed already.
 func (c *Checker) Add(name string, now time.Time) {
@@ -93,11 +121,7 @@ func (c *Checker) Add(name string, now time.Time) {
 	s := &suspect{since: now}
 	c.suspects[name] = s
 	c.massFailure.count(&c.policy, now)
-	if !c.policy.LiveReads {
-		c.unrenewed.Set(name, now)
-	} else if _, reading := c.inFlight[name]; !reading { // else after that answer, which is of no use now
-		c.queueRead(name, s)
-	}
+	c.enqueue(name, s)
 }
 
 // Clear removes a node that sent a heartbeat, or is gone.
@@ -135,7 +159,7 @@ func (c *Checker) Answered(name string, a Answer, now time.Time) {
 	if a == Renewed {
 		c.massFailure.confirmedInRow = 0
 	}
-	if s := c.suspects[name]; s != nil && requested && !s.confirmed {
+	if s := c.suspects[name]; s != nil && requested && !s.confirmed && c.policy.LiveReads {
 		c.evaluate(name, s, a, began)
 	}
 }

@@ -347,3 +347,36 @@ func BenchmarkHeard(b *testing.B) {
 		c.Observed(start, start)
 	}
 }
+
+func TestSetPolicy_KeepsSuspects(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		before, after Policy
+		steps, then   []step // before and after the change
+	}{
+		{"no live reads any more", withReads, withoutReads, []step{{0, "suspect a b", "read a b"}}, []step{{2, "wait", "lost a b"}, {3, "unrenewed b", ""}}},
+		{"no live reads after an outage", withReads, withoutReads, []step{{0, "suspect a b", "read a b"}, {1, "failed a", ""}}, []step{{2, "wait", ""}, {3, "unrenewed b", "notBefore 33"}, {33, "wait", "lost a b"}, {40, "wait", ""}}},
+		{"live reads again", withoutReads, withReads, []step{{0, "unreachable", "notBefore 30"}, {1, "suspect a", ""}}, []step{{2, "wait", ""}, {30, "wait", "read a"}, {31, "unrenewed a", "lost a"}}},
+		{"faster reads", Policy{LiveReads: true, ReadsPerSecond: 0.1}, limitedReads, []step{{0, "suspect a", "read a"}, {1, "suspect b", ""}}, []step{{10, "wait", ""}, {10.1, "wait", "read b"}}},
+		{"no breaker any more", breakerWithoutReads, Policy{}, []step{{0, "suspect a b c d", "open 0"}}, []step{{1, "wait", "lost a b c d"}, {2, "wait", ""}}},
+		{"lost ones stay lost", withoutReads, withReads, []step{{0, "suspect a", "lost a"}}, []step{{1, "wait", ""}, {60, "wait", ""}}},
+	} {
+		c := New(tc.before)
+		run := func(steps []step) {
+			for _, s := range steps {
+				s.apply(c)
+				if got := format(c.Decide(50, at(s.at)), c); got != s.want {
+					t.Errorf("%s, at %g after %q: got %q, want %q", tc.name, s.at, s.do, got, s.want)
+				}
+				if next, ok := c.Next(); ok && !next.After(at(s.at)) {
+					if got := format(c.Decide(50, at(s.at)), c); got == "" {
+						t.Errorf("%s, at %g: Next is now, and nothing follows", tc.name, s.at)
+					}
+				}
+			}
+		}
+		run(tc.steps)
+		c.SetPolicy(tc.after, at(tc.then[0].at-0.5))
+		run(tc.then)
+	}
+}

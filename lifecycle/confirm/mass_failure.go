@@ -53,9 +53,10 @@ func (s *massFailure) update(c *Checker, nodes int) {
 	s.why = fmt.Sprintf("%d of %d nodes missed their heartbeats within %v, more than %.0f", len(s.recent), nodes, p.MassFailureWindow, limit)
 }
 
-// close closes the breaker when the losses are confirmed, or after MassFailureMaxDuration.
+// close closes the breaker when the losses are confirmed, after MassFailureMaxDuration, or if the policy
+// has none any more.
 func (s *massFailure) close(c *Checker) {
-	over := !c.now.Before(s.since.Add(c.policy.MassFailureMaxDuration))
+	over := c.policy.MassFailureMinNodes == 0 || !c.now.Before(s.since.Add(c.policy.MassFailureMaxDuration))
 	if !over && !s.due(c) {
 		return
 	}

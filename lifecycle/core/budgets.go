@@ -118,7 +118,9 @@ func (f *Fleet) grantUntaints() {
 		node := f.nodes[name]
 		queueTable.move(&node.queue, untaintAllowed)
 		f.touch(node)
-		r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.UntaintRate))
+		if f.policy.UntaintRate > 0 { // it may have become 0, which is all at once
+			r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.UntaintRate))
+		}
 	}
 	r.limited = r.limited && (f.budgets.breaker || r.waiting.Len() > 0)
 }

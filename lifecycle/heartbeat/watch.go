@@ -110,12 +110,17 @@ func (w *Watch) Next() (at time.Time, ok bool) {
 }
 
 func (w *Watch) silentAt(s *signs) time.Time {
+	return time.Unix(0, max(w.graceEnd(s), s.notBefore, w.notBefore))
+}
+
+// graceEnd returns the end of the grace period after the last sign of life.
+func (w *Watch) graceEnd(s *signs) int64 {
 	grace := w.policy.Grace
 	if s.ready.status == model.Absent {
 		grace = w.policy.StartupGrace
 	}
 	if until := s.last + int64(grace); until >= s.last {
-		return time.Unix(0, max(until, s.notBefore, w.notBefore))
+		return until
 	}
-	return time.Unix(0, math.MaxInt64) // centuries in the future
+	return math.MaxInt64 // centuries in the future
 }

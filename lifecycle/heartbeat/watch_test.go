@@ -313,3 +313,48 @@ func TestNext_WakesAboutOncePerSecond(t *testing.T) {
 		t.Errorf("got %d wakeups in %d s, want 10 to %d", wakes, seconds, 2*seconds)
 	}
 }
+
+func TestSetPolicy_CountsFromLastSign(t *testing.T) {
+	longer, shorter := Policy{Grace: 100 * time.Second, StartupGrace: 100 * time.Second, Renewal: 10 * time.Second}, Policy{Grace: 20 * time.Second, StartupGrace: 20 * time.Second, Renewal: 10 * time.Second}
+	for _, tc := range []struct {
+		about   string
+		node    *model.Node
+		expired bool // reported before the change, at 60
+		policy  Policy
+		revived bool
+		want    time.Time // silent at this time
+	}{
+		{"longer", node(model.True, at(0), at(0)), false, longer, false, at(100)},
+		{"shorter", node(model.True, at(0), at(0)), false, shorter, false, at(20)},
+		{"longer, silent", node(model.True, at(0), at(0)), true, longer, true, at(100)},
+		{"shorter, silent", node(model.True, at(0), at(0)), true, shorter, false, never},
+		{"without a report", absent(), false, shorter, false, at(20)},
+		{"Unknown in the API", node(model.Unknown, at(0), at(0)), true, longer, false, never},
+		{"equal, silent", node(model.True, at(0), at(0)), true, policy, false, never},
+	} {
+		w := New(policy)
+		w.Node(tc.node, at(0))
+		now := at(10)
+		if tc.expired {
+			now = at(60)
+			if got := w.Expired(now); !slices.Equal(got, []string{"a"}) {
+				t.Fatalf("%s: expired %v", tc.about, got)
+			}
+		}
+		if got := len(w.SetPolicy(tc.policy, now)) == 1; got != tc.revived || w.IsExpired("a") == got && tc.expired {
+			t.Errorf("%s: revived %t, want %t", tc.about, got, tc.revived)
+		}
+		if tc.want.IsZero() {
+			if got := w.Expired(at(1000)); got != nil {
+				t.Errorf("%s: reported again", tc.about)
+			}
+			continue
+		}
+		if got := w.Expired(tc.want.Add(-1)); got != nil {
+			t.Errorf("%s: silent before %s", tc.about, tc.want.Sub(start))
+		}
+		if got := w.Expired(tc.want); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("%s: not silent at %s", tc.about, tc.want.Sub(start))
+		}
+	}
+}

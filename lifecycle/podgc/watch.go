@@ -29,6 +29,9 @@ func New(ttl time.Duration) *Watch {
 	return &Watch{ttl: ttl, pods: map[string]*entry{}, due: timerqueue.New[string]()}
 }
 
+// SetTTL replaces the TTL. All pods must be passed to [Watch.Pod] again: with a TTL of 0 none were stored.
+func (w *Watch) SetTTL(ttl time.Duration) { w.ttl = ttl }
+
 // Pod updates a pod, evicted or not.
 func (w *Watch) Pod(p *model.Pod) {
 	if w.ttl <= 0 || p.Evicted == nil || p.Deleting {

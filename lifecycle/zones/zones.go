@@ -51,6 +51,18 @@ func New(p Policy) *Zones {
 	}
 }
 
+// SetPolicy replaces the policy, from the next [Zones.Update] on. Queues stay, and so do tokens that are
+// available.
+func (z *Zones) SetPolicy(p Policy) {
+	if p == z.policy {
+		return
+	}
+	z.policy = p
+	for _, s := range z.zones {
+		z.mark(s)
+	}
+}
+
 // Set sets the place of a node, whether its condition Ready is True, and whether it counts for
 // its zone. A waiting node that changes zones continues its wait in the new one. It costs O(1)
 // except for that.

@@ -9,6 +9,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
@@ -71,6 +74,20 @@ func (s *env) checkReported(p *cluster.Pod, d *agent.Decision) {
 	s.only(p)
 }
 
+// checkRecorded checks that the eviction of a pod is recorded in the cluster, with its ranking.
+func (s *env) checkRecorded(p *cluster.Pod) {
+	s.t.Helper()
+	s.until("the eviction is recorded", func() bool {
+		n, found, err := store.Get(s.t.Context(), apitest.From(s.API), "plimsoll-evictions", cluster.NodeName)
+		if err != nil || !found {
+			return false
+		}
+		return slices.ContainsFunc(n.Records, func(r decisionlog.Record) bool {
+			return r.UID == p.UID() && r.Choice != nil && len(r.Choice.Places) > 0
+		})
+	})
+}
+
 func (s *env) must(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -97,6 +114,7 @@ func TestAPIServer_Unreachable(t *testing.T) {
 			s.await(a, agent.ReclaimDone)
 			fault.ends(s)
 			s.checkReported(greedy, d)
+			s.checkRecorded(greedy)
 			s.running(calm)
 		})
 	}
@@ -157,7 +175,7 @@ func (s *env) killedAndOutrun() {
 	s.must(greedy.Restart(s.t.Context(), "main"))
 	successor := s.start()
 	s.must(s.Front.Pass())
-	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message {
+	if events := s.events(greedy, "Evicted"); len(events) != 1 || !explains(events[0].Message, d.Message) {
 		s.t.Errorf("events: %+v", events)
 	}
 	s.running(greedy)

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -173,7 +176,7 @@ func (s *env) nodeEvents(reasons ...string) {
 	}
 }
 
-// counted checks the metrics of one eviction.
+// counted checks the metrics of one eviction, and that every documented metric is served.
 func (s *env) counted(address string) {
 	s.t.Helper()
 	text := getPage(s.t, "http://"+address+"/metrics")
@@ -186,4 +189,20 @@ func (s *env) counted(address string) {
 			s.t.Errorf("/metrics lacks %q:\n%s", want, text)
 		}
 	}
+	reference, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
+	s.must(err)
+	ofAgent, _, _ := strings.Cut(string(reference), "\n## The controller\n")
+	rows := documentedMetric.FindAllStringSubmatch(ofAgent, -1)
+	for _, row := range rows {
+		// Which notifications there are depends on the kernel, and this agent records nothing.
+		if row[1] != "plimsoll_notification_source" && !strings.HasPrefix(row[1], "plimsoll_recording_") && !strings.Contains(text, "\n# TYPE "+row[1]+" "+row[2]+"\n") {
+			s.t.Errorf("/metrics lacks %s, a documented %s", row[1], row[2])
+		}
+	}
+	if len(rows) < 20 {
+		s.t.Errorf("found %d metrics in the reference, want at least 20", len(rows))
+	}
 }
+
+// documentedMetric matches a row of docs/reference/metrics.md: the name and the kind.
+var documentedMetric = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\|")

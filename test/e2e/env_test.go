@@ -248,12 +248,18 @@ func toldInTime(d *agent.Decision) bool {
 	return d.Status == agent.StatusReported || d.Status == agent.StatusPending && d.StatusTime != nil && *d.StatusTime >= wait/2
 }
 
+// explains reports whether an event has the message of the status and one sentence behind it.
+func explains(event, message string) bool {
+	rest, is := strings.CutPrefix(event, message)
+	return is && strings.HasPrefix(rest, "Plimsoll evicted this pod because ") && strings.HasSuffix(rest, ".")
+}
+
 // checkReports checks that the status and exactly one event report a pod's eviction.
 func (s *env) checkReports(p *cluster.Pod, message, starved string) {
 	s.t.Helper()
 	s.until("the pod has failed", func() bool { return s.get(p).Status.Phase == corev1.PodFailed })
 	events := s.events(p, "Evicted")
-	if len(events) != 1 || events[0].Message != message || events[0].Annotations["starved_resource"] != starved {
+	if len(events) != 1 || !explains(events[0].Message, message) || events[0].Annotations["starved_resource"] != starved {
 		s.t.Errorf("events: %+v", events)
 	}
 	evicted(s.t, s.get(p), message)

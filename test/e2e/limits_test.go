@@ -62,7 +62,7 @@ func TestEvict_ForLocalStorageLimits(t *testing.T) {
 // replacement, so there is no DisruptionTarget.
 func (s *env) overLimit(p *cluster.Pod, message string) {
 	s.t.Helper()
-	if events := s.events(p, "Evicted"); len(events) != 1 || events[0].Message != message {
+	if events := s.events(p, "Evicted"); len(events) != 1 || !explains(events[0].Message, message) {
 		s.t.Errorf("events: %+v", events)
 	}
 	got := s.get(p).Status

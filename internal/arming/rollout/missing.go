@@ -62,7 +62,7 @@ func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "no agent has a lease in the namespace %s of %s", r.Namespace, clusterName(clients))
+	fmt.Fprintf(&b, "no agent has a lease in the namespace %s of %s", r.Namespace, clients.Name())
 	if len(none.nodes) > 0 {
 		fmt.Fprintf(&b, " for %s", strings.Join(none.nodes, ", "))
 	}
@@ -73,14 +73,6 @@ func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
 	}
 	b.WriteString(r.otherNamespaces(clients))
 	return fmt.Errorf("%s", b.String())
-}
-
-// clusterName names the cluster by its context and server.
-func clusterName(clients *client.Clients) string {
-	if clients.Context == "" {
-		return "the server " + clients.Server
-	}
-	return fmt.Sprintf("the context %s (%s)", clients.Context, clients.Server)
 }
 
 // otherNamespaces returns a sentence about the namespaces that have agents.

@@ -20,7 +20,8 @@ const (
 	hashDigits = 16
 )
 
-// event returns the event of an eviction. Apart from the reporter it equals the kubelet's.
+// event returns the event of an eviction. Apart from the reporter, and the explanation at the end of its message, it
+// equals the kubelet's.
 func event(n *Notice, node string) *corev1.Event {
 	at := metav1.NewTime(n.Decided)
 	return &corev1.Event{
@@ -30,7 +31,7 @@ func event(n *Notice, node string) *corev1.Event {
 		},
 		Type:                corev1.EventTypeWarning,
 		Reason:              ReasonEvicted,
-		Message:             n.Message,
+		Message:             eventMessage(n),
 		FirstTimestamp:      at,
 		LastTimestamp:       at,
 		Count:               1,
@@ -38,6 +39,14 @@ func event(n *Notice, node string) *corev1.Event {
 		ReportingController: component,
 		ReportingInstance:   node,
 	}
+}
+
+// eventMessage returns the message of the status and the explanation. All sentences of the former end in a space.
+func eventMessage(n *Notice) string {
+	if n.Explanation == "" {
+		return n.Message
+	}
+	return strings.TrimRight(n.Message, " ") + " " + n.Explanation
 }
 
 // eventName depends only on the pod and the time of the decision: creating the event again fails

@@ -19,6 +19,8 @@ type Notice struct {
 	// Cause is the name of the signal or of the local-storage limit.
 	Cause   string `json:"cause"`
 	Message string `json:"message"`
+	// Explanation is one sentence for the owner of the pod, which the event has behind the message.
+	Explanation string `json:"explanation,omitempty"`
 	// Annotations are the annotations of the event.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// DisruptionTarget is whether the condition is set. It is not for a pod above a limit of its

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +54,19 @@ func TestEvent_HasKubeletFormat(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The explanation follows the kubelet's message in the event, and is in no status.
+func TestEvent_HasExplanationBehindMessage(t *testing.T) {
+	n := notice("p")
+	n.Message, n.Explanation = "The node was low on resource: memory. ", "Plimsoll evicted this pod."
+	if got, want := event(&n, "node-1").Message, n.Message+n.Explanation; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	text, err := json.Marshal(evicted(&n, ""))
+	if err != nil || strings.Contains(string(text), "Plimsoll evicted") || !strings.Contains(string(text), `"message":"The node was low on resource: memory. "`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

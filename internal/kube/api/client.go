@@ -61,6 +61,7 @@ type Resource[T, L runtime.Object] interface {
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
 }
 
 // Client implements [Interface] over one HTTP client. The groups of the API share one rate limit.

@@ -111,6 +111,22 @@ func TestClient_Requests(t *testing.T) {
 	}
 }
 
+// The preconditions of a deletion are in its body.
+func TestClient_Deletion(t *testing.T) {
+	r := &recording{}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	c, err := api.New(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := types.UID("u")
+	err = c.ConfigMaps("a").Delete(t.Context(), "m", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if want := "DELETE /api/v1/namespaces/a/configmaps/m protobuf"; !apierrors.IsForbidden(err) || len(r.requests) != 1 || r.requests[0] != want {
+		t.Errorf("requested %q, %v, want %s", r.requests, err, want)
+	}
+}
+
 func TestNew_RejectsMalformedServer(t *testing.T) {
 	if _, err := api.New(&rest.Config{Host: "http://a:b:c"}, http.DefaultClient); err == nil || !strings.Contains(err.Error(), "prepare a client of the API group") {
 		t.Errorf("%v", err)

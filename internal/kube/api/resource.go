@@ -60,6 +60,11 @@ func (r resource[T, L, PT, PL]) Patch(ctx context.Context, name string, kind typ
 	return r.one(ctx, r.on(r.client.Patch(kind)).Name(name).SubResource(subresources...).VersionedParams(&o, ParameterCodec).Body(patch))
 }
 
+// Delete implements Resource.
+func (r resource[T, L, PT, PL]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return r.on(r.client.Delete()).Name(name).Body(&o).Do(ctx).Error()
+}
+
 // creator implements [Creator].
 type creator[T any, PT object[T]] struct {
 	name      string

@@ -23,6 +23,14 @@ type Clients struct {
 	Context  string        // for messages: the current context of the kubeconfig; empty in a pod
 }
 
+// Name returns the name of the cluster for messages: its context and server.
+func (c *Clients) Name() string {
+	if c.Context == "" {
+		return "the server " + c.Server
+	}
+	return fmt.Sprintf("the context %s (%s)", c.Context, c.Server)
+}
+
 // ErrNoServer means that no address of an API server is configured.
 var ErrNoServer = errors.New("no API server is known: give --kubeconfig, or run in a pod with a service account")
 

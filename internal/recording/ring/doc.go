@@ -9,6 +9,7 @@
 //     a new one is created, and the space of the present one is reserved.
 //   - A segment is only appended to, and never by another run. After a failed write the segment is
 //     closed, and the next one begins later. It is complete by itself.
+//   - A ring may have decisions alone. Their lines are those of the decision log.
 //   - Nothing is synced: a recording survives the end of the process, and after a power failure
 //     the last seconds may be missing.
 package ring

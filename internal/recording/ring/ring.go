@@ -1,6 +1,8 @@
 package ring
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,8 @@ import (
 type Options struct {
 	Dir  string
 	Size int64 // of all segments; at least MinSize
+	// Queue is the number of values that wait for the disk; 0: enough for the checks of a few seconds.
+	Queue int
 	// Header describes the run. Its start must have a monotonic reading. State, if not nil, is encoded
 	// as its state before the first check.
 	Header recording.Header
@@ -36,21 +40,21 @@ type Entry struct {
 	State any
 	// Near: the check is near a threshold. Usage of pods is due every second.
 	Near bool
+	// Config, if not nil, is the configuration from this check on, as in the header. A segment begins
+	// with it.
+	Config json.RawMessage
 	// Decision, if not nil, is a line of the decision log at the time At. There is no check then.
 	Decision any
 	At       time.Time
 }
 
-// queueLength is the number of values that wait for the disk: a few seconds of checks at their
+// queueLength is the usual number of values that wait for the disk: a few seconds of checks at their
 // shortest interval. Each takes about 1.5 KB.
 const queueLength = 512
 
 // maxWaitingParts bounds the measurements that wait for the disk, in pods, containers and volumes: about
 // 6 MB, and one measurement more. A node of 110 pods with two containers each has 32 measurements there.
 const maxWaitingParts = 40_000
-
-// maxNotes bounds the lines of other goroutines that wait for the disk.
-const maxNotes = 64
 
 // wakeInterval is the minimum time between two wakeups of the writing goroutine by values that are
 // not urgent.
@@ -67,11 +71,10 @@ const (
 // methods are safe for concurrent use.
 type Ring struct {
 	options Options
-	slots   [queueLength]Entry
+	slots   []Entry
 	// head is the number of values taken from the queue, and tail that of values added to it.
 	head, tail atomic.Uint64
 	parts      atomic.Int64 // of the measurements that wait in the queue
-	notes      chan note
 	wake       chan struct{}
 	stop, done chan struct{}
 
@@ -86,12 +89,6 @@ type Ring struct {
 	unwritten uint64 // since the last stored check; of the writer
 	measured  time.Time
 	near      bool
-}
-
-// note is a line of the decision log from another goroutine.
-type note struct {
-	line any
-	at   time.Time
 }
 
 // Start starts to record. It opens the directory beside the caller: a disk that hangs delays
@@ -110,7 +107,7 @@ func start(o Options, open func() (storage, error)) *Ring {
 	if o.State != nil {
 		o.Header.State, _ = json.Marshal(o.State) // without it, a replay begins with the first key frame
 	}
-	r := &Ring{options: o, notes: make(chan note, maxNotes), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Ring{options: o, slots: make([]Entry, cmp.Or(o.Queue, queueLength)), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run(open)
 	return r
 }
@@ -119,14 +116,17 @@ func start(o Options, open func() (storage, error)) *Ring {
 // queue is full; the value is then counted as lost. It neither blocks nor allocates.
 func (r *Ring) Next() *Entry {
 	tail := r.tail.Load()
-	if tail-r.head.Load() >= queueLength {
+	if tail-r.head.Load() >= uint64(len(r.slots)) {
 		r.Skip()
 		return nil
 	}
-	e := &r.slots[tail%queueLength]
+	e := r.slot(tail)
 	*e = Entry{}
 	return e
 }
+
+// slot returns the slot of the n-th value.
+func (r *Ring) slot(n uint64) *Entry { return &r.slots[n%uint64(len(r.slots))] }
 
 // Skip counts a value as lost.
 func (r *Ring) Skip() {
@@ -157,7 +157,7 @@ func (e *Entry) parts() (n int64) {
 // Commit adds the slot that Next returned. Values that are not urgent may wait for later ones. It
 // neither blocks nor allocates.
 func (r *Ring) Commit(now time.Time, urgent bool) {
-	e := &r.slots[r.tail.Load()%queueLength]
+	e := r.slot(r.tail.Load())
 	if e.Decision == nil {
 		e.Check.Lost, r.lost = r.lost, 0
 	}
@@ -170,16 +170,6 @@ func (r *Ring) Commit(now time.Time, urgent bool) {
 	select {
 	case r.wake <- struct{}{}:
 	default:
-	}
-}
-
-// Note adds a line of the decision log from any goroutine. A replay does not need it, so that a line
-// without room is dropped and counted, and is not missing in a check. Note does not block.
-func (r *Ring) Note(line any, at time.Time) {
-	select {
-	case r.notes <- note{line, at}:
-	default:
-		r.dropped.Add(1)
 	}
 }
 
@@ -224,26 +214,12 @@ func (r *Ring) run(open func() (storage, error)) {
 		case <-r.wake:
 			r.drain()
 			r.measure()
-		case n := <-r.notes:
-			r.storeNote(n)
 		case <-r.stop:
 			r.drain()
-			for len(r.notes) > 0 {
-				r.storeNote(<-r.notes)
-			}
 			r.writer.end()
 			return
 		}
 	}
-}
-
-// storeNote stores a line of another goroutine.
-func (r *Ring) storeNote(n note) {
-	err := r.store(&Entry{Decision: n.line, At: n.at})
-	if err != nil {
-		r.dropped.Add(1)
-	}
-	r.report(err)
 }
 
 // discard drops all values until the given time, as there is no place for them. It reports whether
@@ -251,6 +227,9 @@ func (r *Ring) storeNote(n note) {
 func (r *Ring) discard(until time.Time) (stopped bool) {
 	for {
 		for r.head.Load() < r.tail.Load() {
+			if e := r.slot(r.head.Load()); e.Config != nil {
+				r.options.Header.Config = e.Config
+			}
 			r.drop()
 			r.release()
 		}
@@ -274,7 +253,10 @@ func (r *Ring) drop() {
 // drain stores the values in the queue.
 func (r *Ring) drain() {
 	for r.head.Load() < r.tail.Load() {
-		e := &r.slots[r.head.Load()%queueLength]
+		e := r.slot(r.head.Load())
+		if e.Config != nil {
+			r.writer.reconfigure(e.Config)
+		}
 		if err := r.store(e); err != nil {
 			r.drop()
 			r.report(err)
@@ -287,9 +269,9 @@ func (r *Ring) drain() {
 
 // release frees the oldest slot.
 func (r *Ring) release() {
-	e := &r.slots[r.head.Load()%queueLength]
+	e := r.slot(r.head.Load())
 	r.parts.Add(-e.parts())
-	e.Check.Act, e.State, e.Decision = nil, nil, nil // the rest is overwritten
+	e.Check.Act, e.State, e.Decision, e.Config = nil, nil, nil, nil // the rest is overwritten
 	r.head.Add(1)
 }
 
@@ -297,7 +279,7 @@ func (r *Ring) release() {
 func (r *Ring) store(e *Entry) (err error) {
 	if e.Decision != nil {
 		d := recording.Decision{At: e.At, Clock: r.clock(e.At)}
-		if d.Line, err = json.Marshal(e.Decision); err != nil {
+		if d.Line, err = encodeLine(e.Decision); err != nil {
 			return fmt.Errorf("encode a decision: %w", err)
 		}
 		return r.add(func(b []byte) ([]byte, bool) { return r.writer.encoder.Decision(b, &d) })
@@ -315,6 +297,17 @@ func (r *Ring) store(e *Entry) (err error) {
 		r.unwritten = 0
 	}
 	return err
+}
+
+// encodeLine encodes a decision as in the decision log: < is a character there, and no escape of six.
+func encodeLine(decision any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(decision); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // add writes a frame, and notes the size of the ring when a segment begins.

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -121,6 +122,12 @@ func (w *writer) begin(now time.Time, b []byte) ([]byte, error) {
 	w.encoder.Limit(int(w.segment) - len(b)) // so that each value fits into a segment of its own
 	w.retryAt = time.Time{}
 	return b, nil
+}
+
+// reconfigure ends the segment. The headers of later ones have another configuration.
+func (w *writer) reconfigure(config json.RawMessage) {
+	w.end()
+	w.encoder.SetConfig(config)
 }
 
 // makeRoom removes the oldest segments until a new one is within the bound. It returns an error if

@@ -1,5 +1,5 @@
 // Components builds the real programs for the tests of the agent: etcd, the control plane, the
-// kubelet, containerd, runc and helm, each at the version that a go.mod pins. By name it also builds
+// kubelet, containerd, runc, helm and promtool, each at the version that a go.mod pins. By name it also builds
 // Kubernetes' own node tests and the program of their pods. Binaries stay in
 // a cache by version, so that a machine builds each once; an interrupted build resumes.
 package main
@@ -33,6 +33,9 @@ type component struct {
 // stripped omits the symbol tables, which would double the cache.
 const stripped = "-s -w"
 
+// withoutDiscovery omits the clients of two dozen clouds from promtool.
+const withoutDiscovery = "remove_all_sd"
+
 var components = []component{
 	{name: "containerd", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd-shim-runc-v2"},
@@ -46,6 +49,7 @@ var components = []component{
 	{name: "kube-scheduler", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-scheduler"},
 	{name: "e2e_node.test", module: "e2enode", source: "k8s.io/kubernetes", pkg: "test/e2e_node", tests: true, byName: true},
 	{name: "agnhost", module: "e2enode", source: "k8s.io/kubernetes", pkg: "test/images/agnhost", byName: true},
+	{name: "promtool", module: "promtool", source: "github.com/prometheus/prometheus", pkg: "cmd/promtool", flags: []string{"-tags", withoutDiscovery}},
 	{name: "helm", module: "helm", source: "helm.sh/helm/v4", pkg: "cmd/helm", stamp: "helm.sh/helm/v4/internal/version.version"},
 }
 

@@ -37,13 +37,14 @@ var variants = map[string][]string{
 		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
 	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
 		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
-	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":"","recordingDir":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
+	"empty values": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":"","recordingDir":"","decisionLogDir":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
 	"many values": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
 		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
 		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
 	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`,
 		`metrics.authorization={"credentials":{"name":"prometheus","key":"token"}}`, `metrics.readers=[{"kind":"ServiceAccount","name":"prometheus-k8s","namespace":"monitoring"}]`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
+	"dashboards":          {`dashboards={"enabled":true,"annotations":{"grafana_folder":"Nodes"}}`, `commonLabels={"team":"nodes"}`},
 	"preset kind":         {preset("kind")},
 	"preset k3s":          {preset("k3s")},
 	"preset rke2":         {preset("rke2")},
@@ -183,7 +184,7 @@ func TestAgentPod_HasExpectedSpec(t *testing.T) {
 			t.Errorf("%s: propagation of later mounts: got %v, want %v", m.MountPath, propagates, host)
 		}
 	}
-	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording"}, written(container)); diff != "" {
+	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording", "/var/lib/plimsoll/decisions"}, written(container)); diff != "" {
 		t.Errorf("writes to (-want +got):\n%s", diff)
 	}
 	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {
@@ -224,6 +225,39 @@ func TestLogs_WritableOnlyForGarbageCollection(t *testing.T) {
 		set := find[*appsv1.DaemonSet](t, helm.made(t, `agent.config={"garbageCollection":"`+reclaim+`"}`), "DaemonSet/plimsoll-agent")
 		if got := slices.Contains(written(set.Spec.Template.Spec.Containers[0]), "/host/var/log/pods"); got != want {
 			t.Errorf("reclaim %s: writes to logs %v, want %v", reclaim, got, want)
+		}
+	}
+}
+
+// TestConfig_ReplacesPodsOnlyIfNeeded checks that a change of a field which a running program applies leaves
+// the pods alone, and that any other change replaces them.
+func TestConfig_ReplacesPodsOnlyIfNeeded(t *testing.T) {
+	helm := needTool(t, "helm")
+	digests := func(values ...string) [2]string {
+		all := helm.made(t, values...)
+		return [2]string{find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Annotations["plimsoll.dev/config"],
+			find[*appsv1.Deployment](t, all, "Deployment/plimsoll-controller").Spec.Template.Annotations["plimsoll.dev/config"]}
+	}
+	before := digests()
+	for _, tc := range []struct {
+		values   string
+		replaced [2]bool // agents, controller
+	}{
+		{`agent.config={"evictionHard":{"memory.available":"1Gi"},"evictionsPerHour":7,"verbosity":2}`, [2]bool{}},
+		{`agent.config.monitoringPeriod="20s"`, [2]bool{true, false}},
+		{`agent.config.protectedNamespaces=["a"]`, [2]bool{true, false}},
+		{`controller.config={"maxUnhealthy":"20%","nodeMonitorGracePeriod":"60s"}`, [2]bool{}},
+		{`controller.config.conflictWindow="1m"`, [2]bool{false, true}},
+	} {
+		after := digests(tc.values)
+		if got := [2]bool{after[0] != before[0], after[1] != before[1]}; got != tc.replaced || len(after[0]) != 64 {
+			t.Errorf("%s: replaces agents and controller %v, want %v", tc.values, got, tc.replaced)
+		}
+	}
+	templates := text(t, filepath.Join(chart, "templates", "_config.tpl"))
+	for name, live := range map[string][]string{"plimsoll.agent.live": agentconfig.Live(), "plimsoll.controller.live": controllerconfig.Live()} {
+		if want := "{{- define \"" + name + "\" -}}\n" + strings.Join(live, " ") + "\n{{- end }}"; !strings.Contains(templates, want) {
+			t.Errorf("templates/_config.tpl has another list %s than the program: it must be %q", name, want)
 		}
 	}
 }

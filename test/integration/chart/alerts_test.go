@@ -16,15 +16,23 @@ var (
 	row    = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
-// alerts are the rules that the chart makes, by name.
-func alerts(t *testing.T) map[string]map[string]any {
+// ruleGroups returns the groups of rules that the chart makes, in mode replace unless a value says otherwise.
+func ruleGroups(t *testing.T, values ...string) []any {
 	t.Helper()
-	all := needTool(t, "helm").made(t, `metrics.rules.enabled=true`, `controller.config.mode="replace"`, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
+	values = append([]string{`metrics.rules.enabled=true`, `controller.config.mode="replace"`}, values...)
+	values = append(values, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
+	all := needTool(t, "helm").made(t, values...)
 	rule := find[*unstructured.Unstructured](t, all, "PrometheusRule/plimsoll")
 	groups, _, err := unstructured.NestedSlice(rule.Object, "spec", "groups")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return groups
+}
+
+// byName returns the rules of some groups by the name of the alert.
+func byName(t *testing.T, groups []any) map[string]map[string]any {
+	t.Helper()
 	found := map[string]map[string]any{}
 	for _, group := range groups {
 		rules, _, err := unstructured.NestedSlice(group.(map[string]any), "rules")
@@ -37,6 +45,12 @@ func alerts(t *testing.T) map[string]map[string]any {
 		}
 	}
 	return found
+}
+
+// alerts are the rules that the chart makes, by name.
+func alerts(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	return byName(t, ruleGroups(t))
 }
 
 // TestAlerts_UseKnownMetrics: every alert uses metrics that exist and links to its own runbook, and
@@ -54,8 +68,8 @@ func TestAlerts_UseKnownMetrics(t *testing.T) {
 			}
 		}
 		annotations := rule["annotations"].(map[string]any)
-		if annotations["summary"] == nil || rule["labels"].(map[string]any)["severity"] == nil {
-			t.Errorf("%s has no summary or severity", name)
+		if annotations["summary"] == nil || annotations["description"] == nil || rule["labels"].(map[string]any)["severity"] == nil {
+			t.Errorf("%s has no summary, description or severity", name)
 		}
 		if url := annotations["runbook_url"]; url != "https://plimsoll.dev/docs/runbooks/"+name+".md" {
 			t.Errorf("%s has the runbook %v", name, url)
@@ -91,15 +105,39 @@ func TestAlerts_DetectAbsentSeries(t *testing.T) {
 	}
 }
 
-// checkRunbooks: every alert has a runbook of its own and a row in the index, and
+// TestAlerts_NotReplacingNeedsMode: without the mode, and in a dry run, no other writer is the cause.
+func TestAlerts_NotReplacingNeedsMode(t *testing.T) {
+	if all := byName(t, ruleGroups(t, `controller.config.dryRun=true`)); all["PlimsollNotReplacing"] != nil {
+		t.Error("PlimsollNotReplacing is there in a dry run")
+	}
+}
+
+// TestAlerts_MissingLeaderIsUrgentInModeReplace: otherwise a missing leader changes nothing.
+func TestAlerts_MissingLeaderIsUrgentInModeReplace(t *testing.T) {
+	for mode, want := range map[string]string{"observe": "warning", "replace": "critical"} {
+		rule := byName(t, ruleGroups(t, fmt.Sprintf(`controller.config.mode=%q`, mode)))["PlimsollNotOneLeader"]
+		if got := rule["labels"].(map[string]any)["severity"]; got != want {
+			t.Errorf("mode %s: %v, want %s", mode, got, want)
+		}
+	}
+}
+
+// runbookForm matches a runbook: its four sections, in this order.
+var runbookForm = regexp.MustCompile(`(?s)^# \w+\n\n\*\*Meaning\.\*\* .+\n\n\*\*Impact\.\*\* .+\n## Check\n.+\n## Fix\n.+`)
+
+// checkRunbooks: every alert has a runbook of its own with every section and a row in the index, and
 // every runbook has an alert.
 func checkRunbooks(t *testing.T, all map[string]map[string]any) {
 	t.Helper()
 	runbooks := filepath.Join(docs, "runbooks")
 	index := text(t, filepath.Join(runbooks, "README.md"))
 	for name, rule := range all {
-		if head, _, _ := strings.Cut(text(t, filepath.Join(runbooks, name+".md")), "\n"); head != "# "+name {
+		page := text(t, filepath.Join(runbooks, name+".md"))
+		if head, _, _ := strings.Cut(page, "\n"); head != "# "+name {
 			t.Errorf("the runbook of %s begins with %q", name, head)
+		}
+		if !runbookForm.MatchString(page) || strings.Count(page, "\n## ") != 2 {
+			t.Errorf("the runbook of %s needs Meaning, Impact, ## Check and ## Fix, in this order and no other section", name)
 		}
 		severity := rule["labels"].(map[string]any)["severity"]
 		if row := fmt.Sprintf("| [%s](%s.md) | %s | ", name, name, severity); !strings.Contains(index, row) {

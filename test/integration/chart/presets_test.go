@@ -81,7 +81,8 @@ func or(value, standard string) string {
 
 // hostPaths returns the wanted mounts of the host: "PATH TYPE" by path in the container.
 func (c *presetCase) hostPaths() map[string]string {
-	all := map[string]string{"/run/plimsoll": "/run/plimsoll DirectoryOrCreate", "/var/lib/plimsoll/recording": "/var/lib/plimsoll/recording DirectoryOrCreate", "/host/var/log/pods": "/var/log/pods DirectoryOrCreate"}
+	all := map[string]string{"/run/plimsoll": "/run/plimsoll DirectoryOrCreate", "/var/lib/plimsoll/recording": "/var/lib/plimsoll/recording DirectoryOrCreate",
+		"/var/lib/plimsoll/decisions": "/var/lib/plimsoll/decisions DirectoryOrCreate", "/host/var/log/pods": "/var/log/pods DirectoryOrCreate"}
 	for _, path := range []string{"/sys/fs/cgroup", "/var/lib/kubelet", or(c.socketDir, "/run/containerd"), or(c.runtimeRoot, "/var/lib/containerd")} {
 		all["/host"+path] = path + " Directory"
 	}
@@ -125,7 +126,7 @@ func TestPresets_MountTheirPlatform(t *testing.T) {
 			if diff := cmp.Diff(want.hostPaths(), mountsOf(spec)); diff != "" {
 				t.Errorf("mounts (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording"}, written(spec.Containers[0])); diff != "" {
+			if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording", "/var/lib/plimsoll/decisions"}, written(spec.Containers[0])); diff != "" {
 				t.Errorf("writes to (-want +got):\n%s", diff)
 			}
 			got := presetCase{endpoint: c.ContainerRuntimeEndpoint, kubeletConfig: c.KubeletConfig, cgroupRoot: c.KubeletCgroupRoot, softEviction: c.SoftEviction}

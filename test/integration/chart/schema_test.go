@@ -51,6 +51,9 @@ func TestSchema_RefusesInvalidValues(t *testing.T) {
 		{`extraEnv={"A":"b"}`, []string{"/extraEnv"}},
 		{`policies.evictedStaysEvictd=true`, []string{"evictedStaysEvictd"}},
 		{`metrics.rules.runbooks="docs"`, []string{"/metrics/rules/runbooks"}},
+		{`dashboards.enable=true`, []string{"enable"}},
+		{`dashboards.labels={"grafana_dashboard":1}`, []string{"/dashboards/labels/grafana_dashboard"}},
+		{`dashboards.namespace="Monitoring"`, []string{"/dashboards/namespace"}},
 		{`controller.extraVolumes=[{"secret":{}}]`, []string{"/controller/extraVolumes/0"}},
 		{`controller.extraVolumeMounts={}`, []string{"/controller/extraVolumeMounts"}},
 		{`resourceQuota.enable=false`, []string{"enable"}},
@@ -65,12 +68,13 @@ func TestSchema_RefusesInvalidValues(t *testing.T) {
 		{`agent.config.evictionSoftGracePeriod={"memory.available":"90"}`, []string{"/agent/config/evictionSoftGracePeriod/memory.available"}},
 		{`agent.config.evictionMinimumReclaim={"nodefs.available":"1 Gi"}`, []string{"/agent/config/evictionMinimumReclaim/nodefs.available"}},
 		{`agent.config.kubeReserved={"mem":"1Gi"}`, []string{"/agent/config/kubeReserved", "mem"}},
-
 		{`metrics.rules.enabled=true`, []string{"PrometheusRule", "Prometheus operator"}},
 		{`metrics.podMonitor.enabled=true`, []string{"PodMonitor", "Prometheus operator"}},
 		{`metrics.readers=["prometheus"]`, []string{"/metrics/readers/0"}},
 		{`policies.kubeletKeepsConditions=true`, []string{"policies.kubeletKeepsConditions", "Kubernetes 1.36"}},
 		{`agent.config.heartbeatNamespace="kube-system"`, []string{"agent.config.heartbeatNamespace", "leave it out"}},
+		{`agent.config.evictionRecordNamespace="kube-system"`, []string{"agent.config.evictionRecordNamespace", "plimsoll-evictions", "leave it out"}},
+		{`controller.config.evictionRecordNamespace="kube-system"`, []string{"controller.config.evictionRecordNamespace", "plimsoll-evictions", "leave it out"}},
 		{`controller.config.leaderElectResourceNamespace="kube-system"`, []string{"leaderElectResourceNamespace", "leave it out"}},
 		{`controller.config.leaderElect=false`, []string{"controller.replicas=1"}},
 		{`agent.config={"evictionSoft":{"memory.available":"1Gi"},"softEviction":"status"}`, []string{"agent.config.softEviction", "direct", "mode=replace", "EKS"}},
@@ -164,6 +168,35 @@ func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 	}
 	if without := helm.made(t); without["ClusterRole/plimsoll-agent-direct-eviction"] != nil {
 		t.Error("agents may request evictions without soft thresholds")
+	}
+}
+
+// TestRecords_OutliveNodesWithTheirController checks that records have no owner only where a controller deletes those
+// of nodes that are gone, and that their namespace is made once.
+func TestRecords_OutliveNodesWithTheirController(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, c := range []struct {
+		values []string
+		owner  string
+	}{
+		{nil, "none"},
+		{[]string{`controller.config.mode="replace"`}, "none"},
+		{[]string{`controller.enabled=false`}, "node"},
+		{[]string{`controller.config={"dryRun":true}`}, "node"},
+		{[]string{`controller.config={"evictionRecordNamespace":""}`}, "node"},
+		{[]string{`agent.config={"evictionRecordOwner":"node"}`}, "node"},
+	} {
+		all := helm.made(t, c.values...)
+		read, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+		if err != nil || read.EvictionRecordOwner != c.owner {
+			t.Errorf("%v: records are owned by %s, want %s, %v", c.values, read.EvictionRecordOwner, c.owner, err)
+		}
+	}
+	for _, value := range []string{`agent.enabled=true`, `agent.enabled=false`} {
+		text, err := helm.template(t, value)
+		if n := strings.Count(text, "\nkind: Namespace\n"); err != nil || n != 1 {
+			t.Errorf("%s: %d namespaces, %v", value, n, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,7 +19,7 @@ import (
 )
 
 // everyVariant checks every variant of the chart and of kustomize against the server: each
-// field is known, and each value valid. Nothing is stored.
+// field is known, and each value valid. Nothing is stored but the namespaces of a variant.
 func (s *server) everyVariant(t *testing.T) {
 	groups, err := restmapper.GetAPIGroupResources(s.finder)
 	if err != nil {
@@ -27,6 +28,13 @@ func (s *server) everyVariant(t *testing.T) {
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	try := func(t *testing.T, all map[string]runtime.Object) {
 		t.Helper()
+		for _, o := range all {
+			if n, is := o.(*corev1.Namespace); is {
+				if err := s.cluster.Namespace(t.Context(), n.Name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		for name, o := range all {
 			if _, foreign := o.(*unstructured.Unstructured); foreign { // this server does not have the kind
 				continue

@@ -2,6 +2,7 @@ package rbac_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,6 +131,7 @@ func (y *env) more(t *testing.T) {
 	f.protected()
 	f.events()
 	f.leases()
+	f.records()
 }
 
 func (f *thief) podPath() string { return "namespaces/" + victims + "/pods/" + f.own.pod.Name }
@@ -213,5 +215,43 @@ func (f *thief) leases() {
 		l.ObjectMeta = metav1.ObjectMeta{GenerateName: f.own.node + "-"}
 		_, err = leases.Create(f.t.Context(), l, metav1.CreateOptions{})
 		f.refused("a lease of a new name", err)
+	}
+}
+
+// records tries the records of other nodes, and one that could not be deleted.
+func (f *thief) records() {
+	f.own.reset()
+	f.other.reset()
+	f.own.recorded()
+	f.other.recorded()
+	maps := f.core.CoreV1().ConfigMaps(evictions)
+	theirs, err := maps.Get(f.t.Context(), f.other.node, metav1.GetOptions{})
+	f.own.must(err)
+	theirs.Data = map[string]string{"evictions": ""}
+	_, err = maps.Update(f.t.Context(), theirs, metav1.UpdateOptions{})
+	f.refused("empty the record of another node", err)
+	_, err = maps.Create(f.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: f.own.node + "-"}}, metav1.CreateOptions{})
+	f.refused("a record of a new name", err)
+	own, err := maps.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+	f.own.must(err)
+	own.Finalizers = []string{"example.com/forever"}
+	_, err = maps.Update(f.t.Context(), own, metav1.UpdateOptions{})
+	f.refused("a record with a finalizer", err)
+	for about, change := range map[string]func(*corev1.ConfigMap){
+		"a record with a label":       func(m *corev1.ConfigMap) { m.Labels = map[string]string{"grafana_dashboard": "1"} },
+		"a record with an annotation": func(m *corev1.ConfigMap) { m.Annotations = map[string]string{"example.com/copy-to": "all"} },
+		"a record with another key":   func(m *corev1.ConfigMap) { m.Data["dashboard.json"] = "{}" },
+		"a record with binary data":   func(m *corev1.ConfigMap) { m.BinaryData = map[string][]byte{"x": {1}} },
+		"an immutable record":         func(m *corev1.ConfigMap) { m.Immutable = new(true) },
+		"a record of 32 KiB and more": func(m *corev1.ConfigMap) { m.Data["evictions"] = strings.Repeat("x", 32<<10+1) },
+	} {
+		own, err := maps.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+		f.own.must(err)
+		if own.Data == nil {
+			own.Data = map[string]string{}
+		}
+		change(own)
+		_, err = maps.Update(f.t.Context(), own, metav1.UpdateOptions{})
+		f.refused(about, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 const (
 	namespace      = "plimsoll-system"
+	evictions      = "plimsoll-evictions" // namespace of the records of evictions
 	agentFile      = "agent.yaml"
 	controllerFile = "controller.yaml"
 	readersFile    = "readers.yaml" // of paths, bound to no account
@@ -53,6 +54,7 @@ var contract = []right{
 	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update"},
 	{agentFile, namespace, "", "configmaps[plimsoll-arming]", "get, list, watch"},
 	{agentFile, namespace, "apps", "daemonsets[plimsoll-agent]", "get"},
+	{agentFile, evictions, "", "configmaps", "get, create, update"},
 
 	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
 	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
@@ -68,6 +70,7 @@ var contract = []right{
 	{controllerFile, "", "authorization.k8s.io", "subjectaccessreviews", "create"},
 	{controllerFile, "kube-node-lease", "coordination.k8s.io", "leases", "get, list, watch"},
 	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
+	{controllerFile, evictions, "", "configmaps", "list, delete"},
 }
 
 // ofAccount returns the contract's rights of one account.
@@ -104,6 +107,9 @@ var forController = []right{
 	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "coordination.k8s.io", "leases", "patch, delete, deletecollection"},
 	{"", "kube-node-lease", "coordination.k8s.io", "leases", "create, update, patch, delete, deletecollection"},
+	// It can not falsify records, nor arm agents.
+	{"", evictions, "", "configmaps", "create, update, patch, deletecollection"},
+	{"", namespace, "", "configmaps", "list, create, update, patch, delete"},
 }
 
 // forAgent lists forbidden rights that the controller requires.
@@ -116,6 +122,7 @@ var forAgent = []right{
 	// Agents can not arm agents.
 	{"", namespace, "", "configmaps", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "", "configmaps[plimsoll-arming]", "update, patch, delete"},
+	{"", evictions, "", "configmaps", "list, watch, patch, delete, deletecollection"},
 	{"", namespace, "apps", "daemonsets", "get, list, watch"},
 	{"", namespace, "apps", "daemonsets[plimsoll-agent]", "update, patch, delete"},
 }

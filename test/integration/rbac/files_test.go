@@ -177,7 +177,7 @@ func TestReaders_GrantOnlyGetOfPaths(t *testing.T) {
 	}
 	want := map[string][]rbacv1.PolicyRule{
 		"plimsoll-metrics-reader":     {{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		"plimsoll-diagnostics-reader": {{NonResourceURLs: []string{"/explain", "/livez/verbose", "/readyz/verbose"}, Verbs: []string{"get"}}},
+		"plimsoll-diagnostics-reader": {{NonResourceURLs: []string{"/configz", "/explain", "/livez/verbose", "/readyz/verbose"}, Verbs: []string{"get"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights of readers (-want +got):\n%s", diff)

@@ -70,6 +70,9 @@ func (p *place) reset() {
 			p.must(err)
 		}
 	}
+	if err := p.admin.CoreV1().ConfigMaps(evictions).Delete(ctx, p.node, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		p.must(err)
+	}
 	if p.pod != nil {
 		p.free()
 	}
@@ -139,6 +142,12 @@ func (p *place) leased() {
 	for _, in := range []string{namespace, corev1.NamespaceNodeLease} {
 		p.leaseOf(in, p.node)
 	}
+}
+
+func (p *place) recorded() {
+	p.t.Helper()
+	_, err := p.admin.CoreV1().ConfigMaps(evictions).Create(p.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: p.node}}, metav1.CreateOptions{})
+	p.must(err)
 }
 
 func (p *place) leaseOf(in, name string) {

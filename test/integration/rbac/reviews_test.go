@@ -34,7 +34,7 @@ func (y *env) reviews(t *testing.T) {
 	reader := answer.Status.Token
 	expect("invalid token", "made-up", "/metrics", false, false)
 	expect("a pod's token", reader, "/metrics", true, false)
-	for _, path := range []string{"/explain", "/livez/verbose", "/readyz/verbose"} {
+	for _, path := range []string{"/configz", "/explain", "/livez/verbose", "/readyz/verbose"} {
 		expect("a pod's token", reader, path, true, false)
 	}
 

@@ -171,7 +171,7 @@ func as(t *testing.T, c *cluster.Cluster, subject account) kubernetes.Interface 
 // review its own rights.
 func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied []string) {
 	t.Helper()
-	for _, place := range []string{namespace, "kube-node-lease", "default"} {
+	for _, place := range []string{namespace, evictions, "kube-node-lease", "default"} {
 		review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: place}}, metav1.CreateOptions{})
 		if err != nil {

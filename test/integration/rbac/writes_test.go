@@ -9,7 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
@@ -41,6 +43,8 @@ func lease(verb string) right {
 	return right{agentFile, namespace, "coordination.k8s.io", "leases", verb}
 }
 
+func record(verb string) right { return right{agentFile, evictions, "", "configmaps", verb} }
+
 func nodeLease(verb string) right {
 	return right{"agent-node-lease.yaml", corev1.NamespaceNodeLease, "coordination.k8s.io", "leases", verb}
 }
@@ -69,6 +73,8 @@ var writes = []write{
 
 	{what: "a first heartbeat", right: lease("create"), do: renewLease},
 	{what: "a later heartbeat", right: lease("update"), do: renewLease, before: (*place).leased},
+	{what: "a first record of evictions", right: record("create"), do: recordEviction},
+	{what: "a later record of evictions", right: record("update"), do: recordEviction, before: (*place).recorded},
 	{what: "a new node lease", right: nodeLease("create"), do: nodeHeartbeat},
 	{what: "a renewed node lease", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
 }
@@ -180,6 +186,12 @@ func renewLease(ctx context.Context, client kubernetes.Interface, _, at *place) 
 	})
 	h.Beat(time.Now())
 	h.Run(ctx)
+}
+
+func recordEviction(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	s := store.New(store.Parts{Client: apitest.From(client), Namespace: evictions, NodeName: at.node, Node: at.object, Log: quiet()})
+	s.Add(&decisionlog.Record{Time: time.Now(), Decision: "evict", Pod: victims + "/" + at.pod.Name, UID: string(at.pod.UID)})
+	s.Run(ctx, "")
 }
 
 func nodeHeartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {

@@ -57,11 +57,23 @@ plimsoll-arming is not, because agents look for it by that name.
 {{- $text | replace "\x01" .root.Release.Namespace | replace "\x02" "plimsoll-arming" -}}
 {{- end }}
 
-{{/* Its objects, comments and all, with our labels; who installs makes the namespace. */}}
+{{/*
+"true" for a namespace that the chart does not make: that of the release, which who installs
+makes, and one that is there already, such as that of records which survived another release.
+*/}}
+{{- define "plimsoll.namespace.given" -}}
+{{- $there := lookup "v1" "Namespace" "" .name | default dict }}
+{{- $marks := dig "metadata" "annotations" dict $there }}
+{{- $ours := and (eq (default "" (index $marks "meta.helm.sh/release-name")) .root.Release.Name) (eq (default "" (index $marks "meta.helm.sh/release-namespace")) .root.Release.Namespace) }}
+{{- if or (eq .name .root.Release.Namespace) (and $there (not $ours)) }}true{{ end }}
+{{- end }}
+
+{{/* Its objects, comments and all, with our labels. */}}
 {{- define "plimsoll.objects" -}}
 {{- $labels := include "plimsoll.labels" .root | indent 4 -}}
 {{- range $object := splitList "\n---\n" (include "plimsoll.renamed" .) }}
-{{- if not (regexMatch "(?m)^kind: Namespace$" $object) }}
+{{- $name := regexFind "(?m)^  name: .*$" $object | trimPrefix "  name: " }}
+{{- if not (and (regexMatch "(?m)^kind: Namespace$" $object) (or $.namespacesMade (include "plimsoll.namespace.given" (dict "root" $.root "name" $name)))) }}
 ---
 {{ regexReplaceAllLiteral "(?m)^metadata:$" $object (printf "metadata:\n  labels:\n%s" $labels) | trim }}
 {{- end }}

@@ -1,0 +1,173 @@
+package evictionlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/ranking"
+)
+
+// Bounds of one record, in bytes.
+const (
+	maxRecordBytes = 3 << 10
+	maxText        = 512 // of a reason or a message
+	maxShortText   = 128 // of a reason of one pod
+	maxFailed      = 3   // pods that could not be ended
+)
+
+// The ends of a soft eviction. That of a hard one is the reason for which the wait for its memory ended.
+const (
+	Withdrawn = "withdrawn"   // it was not carried out; a later record of the pod replaces it
+	Ended     = "ended"       // the wait for its memory follows
+	NotEnded  = "not ended"   // the pod had not ended when the wait for it was over
+	Escalated = "escalated: " // a hard threshold shortened it, for the reason that follows
+)
+
+// IsOpen reports whether the wait for the memory of an eviction with an end may still go on.
+func IsOpen(end string) bool {
+	if strings.HasPrefix(end, Escalated) {
+		_, end, _ = strings.Cut(end, "; ")
+	}
+	return end == "" || end == Ended || end == NotEnded
+}
+
+// Then adds a later end to that of an escalation. It replaces any other.
+func Then(end, later string) string {
+	if strings.HasPrefix(end, Escalated) {
+		earlier, _, _ := strings.Cut(end, "; ")
+		return earlier + "; " + later
+	}
+	return later
+}
+
+// Cause returns the name of the signal or of the local-storage limit for which the pod was evicted.
+func Cause(r *decisionlog.Record) string {
+	if r.Choice != nil {
+		return r.Choice.Cause
+	}
+	return r.Signal
+}
+
+// compact returns the record as it is stored: without what the log has for the moment alone, and with
+// bounded texts.
+func compact(r *decisionlog.Record) decisionlog.Record {
+	c := *r
+	c.WokenBy, c.Met, c.Unknown, c.Reclaimed, c.Ranking, c.Stalls, c.Consumers, c.Unmeasured = nil, nil, nil, nil, nil, nil, nil, nil
+	c.Reason, c.Message, c.End = shorten(c.Reason, maxText), shorten(strings.TrimSpace(c.Message), maxText), shorten(c.End, maxText)
+	c.Failed = append([]decisionlog.PodReason(nil), c.Failed[:min(len(c.Failed), maxFailed)]...)
+	for i := range c.Failed {
+		c.Failed[i].Reason = shorten(c.Failed[i].Reason, maxShortText)
+	}
+	if r.Choice != nil {
+		if len(r.Choice.Places) > 0 {
+			c.KubeletWouldEvict = "" // Choice.Kubelet is the kubelet's own order
+		}
+		choice := *r.Choice
+		choice.Places = append([]decisionlog.Place(nil), choice.Places...)
+		for i := range choice.Places {
+			p := &choice.Places[i]
+			p.Incomplete, p.Open, p.Passed = shorten(p.Incomplete, maxShortText), shorten(p.Open, maxShortText), shorten(p.Passed, maxShortText)
+		}
+		c.Choice = &choice
+	}
+	return c
+}
+
+// encode returns the line of a record, at most maxRecordBytes long. Returns an error if the record has no
+// pod or no time, or if its names alone exceed that length.
+func encode(r *decisionlog.Record) (string, error) {
+	if r.Pod == "" || r.Time.IsZero() {
+		return "", fmt.Errorf("record the eviction of %q at %s: a record needs a pod and a time", r.Pod, r.Time)
+	}
+	c := compact(r)
+	for _, shrink := range []func(){
+		func() {}, func() { c.Failed = nil }, func() { shortenPlaces(&c, true) }, func() { shortenPlaces(&c, false) }, func() { c.Message, c.Reason, c.End = "", "", "" },
+	} {
+		shrink()
+		var b bytes.Buffer
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(&c); err != nil {
+			return "", fmt.Errorf("record the eviction of %s: %w", r.Pod, err)
+		}
+		if b.Len() <= maxRecordBytes {
+			return strings.TrimSuffix(b.String(), "\n"), nil
+		}
+	}
+	return "", fmt.Errorf("record the eviction of %.80s…: its names are longer than %d bytes", r.Pod, maxRecordBytes)
+}
+
+// shortenPlaces drops all places of the ranking, or all but the evicted pod's and the next one's.
+func shortenPlaces(c *decisionlog.Record, keep bool) {
+	if c.Choice == nil {
+		return
+	}
+	var places []decisionlog.Place
+	if evicted, next := c.Evicted(); keep && evicted != nil {
+		if places = append(places, *evicted); next != nil {
+			places = append(places, *next)
+		}
+	}
+	c.Choice.Places = places
+}
+
+// decode returns the record of a line, with texts that a terminal can print. Returns an error if this version
+// cannot read it.
+func decode(line string) (decisionlog.Record, error) {
+	var r decisionlog.Record
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return r, fmt.Errorf("read the record of an eviction: %w", err)
+	}
+	if r.Pod == "" || r.Time.IsZero() {
+		return r, errors.New("read the record of an eviction: it has no pod or no time")
+	}
+	r.Decision = decisionlog.Verb(signals.Printable(string(r.Decision)))
+	for _, text := range texts(&r) {
+		*text = signals.Printable(*text)
+	}
+	if r.Choice != nil {
+		order := orderOf(r.Choice.Cause)
+		for i := range r.Choice.Places {
+			r.Choice.Places[i].Key.Order = order
+		}
+	}
+	return r, nil
+}
+
+// texts returns the texts of a record that are shown. A stolen token of a node can write anything into them.
+func texts(r *decisionlog.Record) []*string {
+	all := []*string{&r.Check, &r.Reason, &r.Signal, &r.Threshold, &r.Pod, &r.UID, &r.Message, &r.End, &r.LimitedBy, &r.KubeletWouldEvict, &r.GrewMost}
+	for i := range r.Failed {
+		all = append(all, &r.Failed[i].Pod, &r.Failed[i].Reason)
+	}
+	if c := r.Choice; c != nil {
+		all = append(all, &c.Cause, &c.Kubelet)
+		for i := range c.Places {
+			p := &c.Places[i]
+			all = append(all, &p.Pod, &p.UID, &p.Incomplete, &p.Open, &p.Passed)
+		}
+	}
+	return all
+}
+
+// orderOf returns the order of a ranking by its cause. A local-storage limit has no ranking.
+func orderOf(cause string) ranking.Order {
+	if s, err := signals.Parse(cause); err == nil {
+		return ranking.For(s)
+	}
+	return ranking.ByMemory
+}
+
+// shorten returns at most n bytes of a text.
+func shorten(text string, n int) string {
+	const mark = "..."
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n-len(mark)], "") + mark
+}

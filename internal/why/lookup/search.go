@@ -1,0 +1,95 @@
+package lookup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/internal/evictionlog/store"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/why"
+)
+
+// maxShown bounds the evictions of one answer.
+const maxShown = 10_000
+
+// found is the result of a search.
+type found struct {
+	evictions  []why.Explanation // the latest first
+	nodes      int               // with a record
+	unreadable int               // records of a form that this version does not know
+	node       string            // the records of this node alone were read; empty: those of all nodes
+	pod        *corev1.Pod       // nil: the API server has no such pod, or it could not be read
+}
+
+// search reads the records of the requested node, or of all nodes. For a pod that the API server has, it reads those
+// of the pod's node first: if they have an eviction of the same UID, no other node has another one. Returns an
+// error if the records cannot be read.
+func (r *Request) search(ctx context.Context, c *client.Clients) (found, error) {
+	if r.Node != "" {
+		return r.readNode(ctx, c, r.Node)
+	}
+	all := found{}
+	if r.Pod != "" && !r.AllNodes {
+		all.pod, _ = r.readPod(ctx, c) // without it, all records are read
+	}
+	if all.pod != nil && all.pod.Spec.NodeName != "" {
+		of, err := r.readNode(ctx, c, all.pod.Spec.NodeName)
+		if err == nil && of.has(string(all.pod.UID)) {
+			of.pod = all.pod
+			return of, nil
+		}
+	}
+	err := store.Each(ctx, c.Writing, r.Namespace, func(n store.Node) { all.add(r, n) })
+	return all, err
+}
+
+// readNode reads the records of one node. Returns an error if they cannot be read.
+func (r *Request) readNode(ctx context.Context, c *client.Clients, node string) (found, error) {
+	f := found{node: node}
+	n, is, err := store.Get(ctx, c.Writing, r.Namespace, node)
+	if is {
+		f.add(r, n)
+	}
+	return f, err
+}
+
+// readPod reads the requested pod. Returns an error if there is none, or the user may not read it.
+func (r *Request) readPod(ctx context.Context, c *client.Clients) (*corev1.Pod, error) {
+	namespace, name, _ := strings.Cut(r.Pod, "/")
+	pod, err := c.Writing.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// add adds the requested records of a node.
+func (f *found) add(r *Request, n store.Node) {
+	f.nodes++
+	f.unreadable += n.Unreadable
+	for i := range n.Records {
+		if e := &n.Records[i]; r.Pod == "" || e.Pod == r.Pod {
+			f.evictions = append(f.evictions, why.Explanation{Node: n.Name, Eviction: e})
+		}
+	}
+	f.bound(r.Last)
+}
+
+// has reports whether a pod has a record.
+func (f *found) has(uid string) bool {
+	return slices.ContainsFunc(f.evictions, func(e why.Explanation) bool { return e.Eviction.UID == uid })
+}
+
+// bound sorts the evictions, and drops those beyond the latest ones. 0 is maxShown.
+func (f *found) bound(last int) {
+	if last == 0 || last > maxShown {
+		last = maxShown
+	}
+	why.Newest(f.evictions, time.Now())
+	f.evictions = f.evictions[:min(len(f.evictions), last)]
+}
