@@ -20,23 +20,32 @@ type agentRun struct {
 	system   string    // cgroup version, kernel
 	from, to time.Time // of its values in the report; zero without any
 
-	config   *config.Agent // nil: it cannot be read
+	config   *config.Agent // as of the last check; nil: it cannot be read
+	changed  bool          // since the last check
 	problem  string        // why not
 	policies map[signals.Layout]*eviction.Policy
 }
 
 func newAgentRun(h *recording.Header) *agentRun {
 	const unknown = "unknown"
-	r := &agentRun{header: h, policies: map[signals.Layout]*eviction.Policy{},
+	r := &agentRun{
 		version: cmp.Or(printable(h.Version, maxNote), unknown), node: cmp.Or(printable(h.Node, maxNote), unknown),
 		system: fmt.Sprintf("Linux %s, cgroup v%d", cmp.Or(printable(h.Kernel, maxNote), unknown), h.CgroupVersion)}
-	c, err := config.ParseFile(h.Config)
-	if err != nil {
-		r.problem = oneLine(err)
-		return r
-	}
-	r.config = c
+	r.configure(h)
 	return r
+}
+
+// configure sets the configuration of a segment.
+func (r *agentRun) configure(h *recording.Header) {
+	r.header, r.config, r.policies = h, nil, map[signals.Layout]*eviction.Policy{}
+	if len(h.Config) == 0 {
+		r.problem = "it is not recorded"
+		return
+	}
+	var err error
+	if r.config, err = config.ParseFile(h.Config); err != nil {
+		r.config, r.problem = nil, oneLine(err)
+	}
 }
 
 // oneLine returns the text of an error, which may have a line for each fault.

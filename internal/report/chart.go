@@ -80,11 +80,10 @@ func (p *plot) thresholds(h *history) {
 			continue
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "M%.1f %.1f", p.x(c.levels[0].at), p.y(c.levels[0].value))
-		for _, l := range c.levels[1:] {
-			fmt.Fprintf(&b, "H%.1fV%.1f", p.x(l.at), p.y(l.value))
+		for _, l := range c.levels {
+			fmt.Fprintf(&b, "M%.1f %.1fH%.1f", p.x(l.from), p.y(l.value), max(p.x(l.to), p.x(l.from)+1))
 		}
-		p.Add(`<path class="limit" d="%sH%.1f"/>`, b.String(), right)
+		p.Add(`<path class="limit" d="%s"/>`, b.String())
 		y := p.y(c.levels[len(c.levels)-1].value) - 6
 		if y < p.top+textSize { // below the line
 			y += 6 + textSize
@@ -135,7 +134,7 @@ func (p *plot) decisions(top float64, of func(signal string) bool, kills bool) {
 	evictions, gap := p.i.evictions.all()
 	end := 0.0 // of the last number
 	for n, x := range evictions {
-		if !of(x.cause) && !x.isLimit {
+		if !of(x.cause) && !isLimit(x.cause) {
 			continue
 		}
 		s, at := triangle, p.x(p.i.at(x.at))

@@ -7,44 +7,17 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
-// line has the keys of the decision log that a report shows: docs/reference/decision-log.md.
+// line is a line of the decision log: that of a decision, or of an OOM kill.
 type line struct {
-	Decision          string      `json:"decision"`
-	Check             string      `json:"check"`
-	Reason            string      `json:"reason"`
-	Signal            string      `json:"signal"`
-	Pod               string      `json:"pod"`
-	UID               string      `json:"uid"`
-	Message           string      `json:"message"`
-	Ranking           []podReason `json:"ranking"`
-	Failed            []podReason `json:"failed"`
-	Processes         int         `json:"processes"`
-	Status            string      `json:"status"`
-	KillTime          *float64    `json:"killMillis"`
-	ExitTime          *float64    `json:"exitMillis"`
-	ProcessesRemain   bool        `json:"processesRemain"`
-	Freed             *int64      `json:"freedBytes"`
-	LimitedBy         string      `json:"limitedBy"`
-	KubeletWouldEvict string      `json:"kubeletWouldEvict"`
-	Repeated          string      `json:"repeated"`
-	Conditions        []string    `json:"conditions"`
-	Unknown           []string    `json:"unknown"`
-	Stalls            []podReason `json:"stalls"`
-
-	HeldMost string `json:"heldMost"` // of an OOM kill, as the next two
-	GrewMost string `json:"grewMost"`
+	decisionlog.Record
+	HeldMost string `json:"heldMost"` // of an OOM kill, as the next one
 	Kills    int64  `json:"kills"`
 
 	rawUID string // as in the pods of the recording
-}
-
-// podReason is an entry of a list of pods.
-type podReason struct {
-	Pod    string `json:"pod"`
-	Reason string `json:"reason"`
 }
 
 // Decisions of the log that have a place of their own in a report.
@@ -60,27 +33,29 @@ const (
 // maxListed bounds the pods of a list in a line. An agent writes ten.
 const maxListed = 10
 
-// printable makes the texts of a line printable.
+// printable makes the texts of a line printable, and bounds them.
 func (l *line) printable() {
 	l.rawUID = l.UID
-	for _, text := range []*string{&l.Decision, &l.Check, &l.Signal, &l.UID, &l.Status, &l.LimitedBy, &l.Repeated} {
-		*text = printable(*text, maxNote)
-	}
-	for _, name := range []*string{&l.Pod, &l.KubeletWouldEvict, &l.HeldMost, &l.GrewMost} {
-		*name = printableName(*name)
-	}
-	l.Reason, l.Message = printable(l.Reason, maxText), printable(l.Message, maxText)
-	for _, list := range []*[]podReason{&l.Ranking, &l.Failed, &l.Stalls} {
+	for _, list := range []*[]decisionlog.PodReason{&l.Ranking, &l.Failed, &l.Stalls} {
 		*list = (*list)[:min(len(*list), maxListed)]
-		for i, p := range *list {
-			(*list)[i] = podReason{printableName(p.Pod), printable(p.Reason, maxNote)}
-		}
 	}
 	for _, list := range []*[]string{&l.Conditions, &l.Unknown} {
 		*list = (*list)[:min(len(*list), maxListed)]
-		for i, text := range *list {
-			(*list)[i] = printable(text, maxNote)
+	}
+	if c := l.Choice; c != nil {
+		c.Places = c.Places[:min(len(c.Places), maxListed)]
+		c.SetOrder()
+	}
+	names, others := l.Texts()
+	for _, name := range append(names, &l.HeldMost) {
+		*name = printableName(*name)
+	}
+	for _, text := range others {
+		most := maxNote
+		if text == &l.Reason || text == &l.Message {
+			most = maxText
 		}
+		*text = printable(*text, most)
 	}
 }
 
@@ -90,6 +65,7 @@ type decision struct {
 	verb     string
 	check    string
 	signal   string
+	limit    string // the threshold, or the signal
 	pod      string
 	text     string
 	repeats  int
@@ -103,7 +79,8 @@ func (r *reading) addDecision(d *recording.Decision, t time.Time) {
 		return
 	}
 	l.printable()
-	switch l.Decision {
+	verb := string(l.Decision)
+	switch verb {
 	case checkVerb:
 		return
 	case killVerb:
@@ -114,17 +91,17 @@ func (r *reading) addDecision(d *recording.Decision, t time.Time) {
 		r.noteResult(&l, t)
 	case "none-helps", "limited", "ineffective", "failed", "blocked":
 		if l.Repeated == "" {
-			r.refusals[l.Decision]++
+			r.refusals[verb]++
 		}
 	}
 	if last := r.decisions.latest(); last != nil {
-		if x := *last; x.verb == l.Decision && x.signal == l.Signal && x.pod == l.Pod && (l.Repeated != "" || l.Decision == wouldVerb) {
+		if x := *last; x.verb == verb && x.signal == l.Signal && x.pod == l.Pod && (l.Repeated != "" || verb == wouldVerb) {
 			x.repeats++
 			x.last, x.text = t, l.text()
 			return
 		}
 	}
-	r.decisions.add(&decision{at: t, last: t, verb: l.Decision, check: l.Check, signal: l.Signal, pod: l.Pod, text: l.text()})
+	r.decisions.add(&decision{at: t, last: t, verb: verb, check: l.Check, signal: l.Signal, limit: cmp.Or(l.Threshold, l.Signal), pod: l.Pod, text: l.text()})
 }
 
 // maxNamed bounds the names within a text.
@@ -180,9 +157,9 @@ func (l *line) outcome() string {
 	if l.ProcessesRemain {
 		parts = append(parts, "some have not exited yet")
 	}
-	if l.Freed != nil {
+	if l.FreedBytes != nil {
 		if s, err := signals.Parse(l.Signal); err == nil {
-			parts = append(parts, amount(signals.Amount(*l.Freed), s.Definition().Unit)+" more available")
+			parts = append(parts, amount(signals.Amount(*l.FreedBytes), s.Definition().Unit)+" more available")
 		}
 	}
 	if l.Status == "pending" {

@@ -75,7 +75,7 @@ func (i *Incident) caption(h *history) string {
 }
 
 func (i *Incident) signalTable() *table {
-	t := &table{Caption: "Each threshold, and how often a recorded check was below it", Heads: []string{"Signal", "Threshold", "Crossed", "Below it for", "Least available", "Capacity"}}
+	t := &table{Caption: "Each threshold, and how often a recorded check was below it", Heads: []string{"Signal", "Threshold", "In force", "Crossed", "Below it for", "Least available", "Capacity"}}
 	for _, h := range i.histories {
 		if h == nil {
 			continue
@@ -90,10 +90,10 @@ func (i *Incident) signalTable() *table {
 			if c.times > 0 {
 				below = duration(c.total)
 			}
-			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), quote(c.threshold), times(c.times), below, least, capacity}})
+			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), quote(c.threshold), i.clock(c.from) + " to " + i.clock(c.to), times(c.times), below, least, capacity}})
 		}
 		if len(h.crossings) == 0 {
-			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), "none known", "-", "-", least, capacity}})
+			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), "none known", "-", "-", "-", least, capacity}})
 		}
 	}
 	return t
@@ -119,7 +119,7 @@ func (i *Incident) layerTable() *table {
 }
 
 func (i *Incident) decisionTable() *table {
-	t := &table{Caption: "Lines of the decision log", Heads: []string{"Time", "Decision", "Check", "Signal", "Pod", "Reason and result"}}
+	t := &table{Caption: "Lines of the decision log", Heads: []string{"Time", "Decision", "Check", "Threshold", "Pod", "Reason and result"}}
 	all, gap := i.decisions.all()
 	for n, x := range all {
 		if n == gap && i.decisions.omitted > 0 {
@@ -129,7 +129,7 @@ func (i *Incident) decisionTable() *table {
 		if x.repeats > 0 {
 			when += fmt.Sprintf(", repeated %s until %s", times(x.repeats), i.clock(x.last))
 		}
-		t.Rows = append(t.Rows, row{Cells: []string{when, quote(x.verb), quote(x.check), quote(x.signal), quote(x.pod), x.text}})
+		t.Rows = append(t.Rows, row{Cells: []string{when, quote(x.verb), quote(x.check), quote(x.limit), quote(x.pod), x.text}})
 	}
 	return t
 }
@@ -154,49 +154,11 @@ func (i *Incident) evictionSections() []section {
 }
 
 func (i *Incident) evictionSection(number int, x *evicted) section {
-	s := section{Level: 3, Heading: fmt.Sprintf("Eviction %d: %s", number, quote(x.pod))}
-	s.Facts = [][2]string{{"Time", i.moment(x.at)}, {"Kind", i.kind(x)}, {"Cause", x.because()}}
-	add := func(name, value string) {
-		if value != "" {
-			s.Facts = append(s.Facts, [2]string{name, value})
-		}
-	}
-	add("Status of the pod", quote(x.message))
-	for _, f := range x.failed[:min(len(x.failed), maxNamed)] {
-		add("Tried before", quote(f.Pod)+": "+quote(f.Reason))
-	}
-	for _, result := range x.results {
-		add("Result", result)
-	}
-	add("Why not the next", x.notNext())
-	add("Kubelet", x.kubeletText())
-	switch {
-	case x.choice != nil:
-		s.Table = x.choice.table()
-	case len(x.reasons) > 0:
-		s.Table = &table{Caption: "First pods of the ranking, the first to evict at the top", Heads: []string{"Pod", "Why it has its place"}}
-		for _, p := range x.reasons {
-			s.Table.Rows = append(s.Table.Rows, row{Cells: []string{quote(p.Pod), quote(p.Reason)}, Chosen: p.Pod == x.pod})
-		}
+	s := section{Level: 3, Heading: fmt.Sprintf("Eviction %d: %s", number, quote(x.pod)), Facts: i.facts(x), Table: x.places()}
+	if s.Table == nil && !isLimit(x.cause) {
+		s.Paragraphs = []string{"The ranking is not recorded."}
 	}
 	return s
-}
-
-func (c *choice) table() *table {
-	t := &table{Caption: fmt.Sprintf("Ranking of %s at that moment, the first to evict at the top", plural(c.ranked, "pod")),
-		Heads: []string{"Pod", "Place", "Priority", "Request", "Usage", "Exceeds its request", "Its end frees", "Remark"}}
-	for n := range c.places {
-		p := &c.places[n]
-		note := quote(p.note)
-		if p.chosen {
-			note = "chosen"
-			if p.note != "" {
-				note += ", " + quote(p.note)
-			}
-		}
-		t.Rows = append(t.Rows, row{Cells: []string{quote(p.pod), strconv.Itoa(p.number), p.priority, p.request, p.usage, p.exceeds, p.frees, cmp.Or(note, "-")}, Chosen: p.chosen})
-	}
-	return t
 }
 
 func (i *Incident) killSection() section {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/recording"
+	"plimsoll.dev/plimsoll/ranking"
 )
 
 const mib = 1 << 20
@@ -92,6 +94,17 @@ func logged(tb testing.TB, seconds float64, keys map[string]any) *recording.Deci
 	return &recording.Decision{At: at(seconds), Line: text}
 }
 
+// chosen is the choice of a pod for memory, with places of the ranking.
+func chosen(kubelet string, places ...decisionlog.Place) *decisionlog.Choice {
+	return &decisionlog.Choice{Cause: "memory.available", Kubelet: kubelet, Pods: len(places), Places: places}
+}
+
+// place is a place of a pod with the given usage and request.
+func place(n int, p *signals.Pod, usage, request signals.Amount, passed string) decisionlog.Place {
+	return decisionlog.Place{Place: n, Pod: p.Key(), UID: p.UID, Frees: int64(usage), Passed: passed,
+		Key: ranking.Key{Usage: usage, Request: request, Exceeds: usage > request, Priority: p.Priority}}
+}
+
 // keys are the keys of a line.
 type keys = map[string]any
 
@@ -132,8 +145,8 @@ func leak(tb testing.TB) []byte {
 		usages(31, 280*mib, 2), early,
 		logged(tb, 40, keys{"decision": "evict", "check": "periodic", "reason": "memory.available<100Mi: met, available 78Mi", "signal": "memory.available", "pod": "shop/leaky", "uid": "uid-leaky",
 			"message": "The node was low on resource: memory. ", "processes": 1, "killMillis": 0.884, "exitMillis": 18.613, "freedBytes": 310 * mib, "status": "reported",
-			"ranking": []any{keys{"pod": "shop/proxy", "reason": "uses 30Mi, 30Mi above its request, priority 2000001000, passed over: critical pod"},
-				keys{"pod": "shop/leaky", "reason": "uses 312Mi, 292Mi above its request, priority 0"}, keys{"pod": "shop/db", "reason": "uses 125Mi, within its request of 200Mi, priority 0"}}}),
+			"threshold": "memory.available<100Mi", "available": 78 * mib, "capacity": 4 << 30,
+			"choice": chosen("shop/leaky", place(1, proxy, 30*mib, 0, "critical pod"), place(2, leaky, 312*mib, 20*mib, ""), place(3, db, 125*mib, 200*mib, ""))}),
 		evict,
 		logged(tb, 40.02, keys{"decision": "reclaim-done", "reason": "recovered", "signal": "memory.available", "pod": "shop/leaky", "uid": "uid-leaky", "freedBytes": 311 * mib}),
 		under(check(50, 400*mib)), gone, check(60, 410*mib),

@@ -1,12 +1,15 @@
 package report
 
 import (
-	"fmt"
-	"strings"
+	"slices"
+	"strconv"
 	"time"
 
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/recording"
+	"plimsoll.dev/plimsoll/internal/why"
 )
 
 // evicted is an eviction by the agent, or one that a disarmed agent would have made.
@@ -14,22 +17,11 @@ type evicted struct {
 	at, last time.Time
 	repeats  int       // of a dry run
 	moment   time.Time // of the check, by the clock that is never set
-	uid      string
+	uid, pod string
+	cause    string
+	dryRun   bool
 
-	pod, cause string
-	isLimit    bool // the cause is a local-storage limit of the pod
-	soft       bool
-	dryRun     bool
-	early      bool
-	grace      int64  // seconds
-	observed   string // what was available
-	message    string // of the pod's status
-
-	reasons []podReason // of the line
-	failed  []podReason // pods that could not be ended before
-	limit   string      // that was in force
-	kubelet string      // its choice by the line
-	choice  *choice     // nil: the check is not recorded
+	record  decisionlog.Record // of its line, else what its check has. Its texts are quoted
 	results []string
 }
 
@@ -61,132 +53,122 @@ func (r *reading) eviction(moment, t time.Time, uid, pod string, dryRun bool) *e
 
 // addEvictionLine adds the line of an eviction. The check follows.
 func (r *reading) addEvictionLine(l *line, moment, t time.Time) {
-	x := r.eviction(moment, t, l.rawUID, l.Pod, l.Decision == wouldVerb)
-	if x.repeats > 0 {
-		return
+	if x := r.eviction(moment, t, l.rawUID, l.Pod, l.Decision == wouldVerb); x.repeats == 0 {
+		x.describe(&l.Record)
 	}
-	x.cause, x.soft, x.early, x.message = l.Signal, l.Decision == softVerb, l.Check == signals.Early.String(), l.Message
-	x.reasons, x.failed, x.limit, x.kubelet = l.Ranking, l.Failed, l.LimitedBy, l.KubeletWouldEvict
-	x.note(l.outcome())
 }
 
-// addEviction adds the eviction that a check decided.
+// addEviction adds the eviction that a check decided, unless its line is recorded.
 func (r *reading) addEviction(c *recording.Check, t time.Time) {
-	a, s := c.Act, &c.Snapshot
-	e := a.Evicted
+	a, s, e := c.Act, &c.Snapshot, c.Act.Evicted
 	x := r.eviction(s.At, t, e.Pod.UID, printableName(e.Pod.Key()), e.DryRun)
-	if x.repeats > 0 || x.choice != nil {
+	if x.repeats > 0 || x.record.Choice != nil {
 		return
 	}
-	x.cause, x.soft, x.early, x.grace = printable(e.Cause, maxNote), !e.Hard, s.Kind == signals.Early, e.GracePeriod
-	x.message = printable(e.Message, maxText)
-	if a.Limit != "" {
-		x.limit = printable(a.Limit, maxNote)
+	l := line{Record: decisionlog.Record{Check: s.Kind.String(), Signal: e.Cause, Pod: e.Pod.Key(), UID: e.Pod.UID, Message: e.Message, Choice: &decisionlog.Choice{Cause: e.Cause}}}
+	if !e.Hard {
+		l.Grace = &e.GracePeriod
 	}
-	if len(x.failed) == 0 {
-		for _, f := range a.Failed[:min(len(a.Failed), maxListed)] {
-			x.failed = append(x.failed, podReason{printableName(f.Pod.Key()), printable(f.Error, maxNote)})
+	if cause, err := signals.Parse(e.Cause); err == nil && s.Node[cause].Known {
+		available, capacity := int64(s.Node[cause].Available), int64(s.Node[cause].Capacity)
+		l.Threshold, l.Available, l.Capacity = e.Cause, &available, &capacity
+	}
+	for _, f := range a.Failed {
+		l.Failed = append(l.Failed, decisionlog.PodReason{Pod: f.Pod.Key(), Reason: f.Error})
+	}
+	l.printable()
+	if x.record.Pod == "" {
+		x.describe(&l.Record)
+	} else if isLimit(e.Cause) { // the line has the signal of another decision
+		x.record.Choice = l.Choice
+	}
+}
+
+// describe sets the record of an eviction.
+func (x *evicted) describe(r *decisionlog.Record) {
+	x.record, x.cause = *r, r.Signal
+	q := &x.record
+	q.Ranking, q.Failed, q.Stalls, q.Conditions, q.Unknown = slices.Clone(r.Ranking), slices.Clone(r.Failed), nil, nil, nil
+	if r.Choice != nil {
+		choice := *r.Choice
+		choice.Places = slices.Clone(choice.Places)
+		q.Choice, x.cause = &choice, choice.Cause
+	}
+	names, others := q.Texts()
+	for _, text := range append(names, others...) {
+		if _, err := signals.Parse(*text); err != nil && !isLimit(*text) && *text != signals.Early.String() && *text != signals.Periodic.String() {
+			*text = quote(*text)
 		}
 	}
-	cause, err := signals.Parse(e.Cause)
-	if x.isLimit = err != nil; x.isLimit {
-		return
-	}
-	if o := &s.Node[cause]; o.Known {
-		unit := cause.Definition().Unit
-		x.observed = fmt.Sprintf("%s available of %s", amount(o.Available, unit), short(o.Capacity, unit))
-	}
-	if n := len(a.Measured); n > 0 && a.Acted && a.Signal == cause {
-		x.choice = choose(a.Measured[n-1], c.Layout, cause, x, e.Pod)
-	}
+}
+
+// isLimit reports whether a cause is a local-storage limit of the pod.
+func isLimit(cause string) bool {
+	return cause == eviction.EmptyDirStorageLimit || cause == eviction.PodStorageLimit || cause == eviction.ContainerStorageLimit
 }
 
 // noteResult adds what followed an eviction, to the latest one of the pod.
 func (r *reading) noteResult(l *line, t time.Time) {
 	items, _ := r.evictions.all()
-	for n := len(items) - 1; n >= 0; n-- {
-		x := items[n]
+	for _, x := range slices.Backward(items) {
 		if x.uid != l.rawUID || x.pod != l.Pod || x.dryRun {
 			continue
 		}
-		text := quote(l.Decision) + " at " + r.moment(t)
+		text := quote(string(l.Decision)) + " at " + r.moment(t)
 		for _, more := range []string{quote(l.Reason), l.outcome()} {
 			if more != "" {
 				text += ", " + more
 			}
 		}
-		x.note(text)
+		if len(x.results) < maxResults {
+			x.results = append(x.results, text)
+		}
 		return
 	}
 }
 
-func (x *evicted) note(result string) {
-	if result != "" && len(x.results) < maxResults {
-		x.results = append(x.results, result)
-	}
+// differs reports whether a kubelet would have chosen another pod, or none, as far as that is recorded.
+func (x *evicted) differs() bool {
+	c := x.record.Choice
+	return c != nil && len(c.Places) > 0 && c.Kubelet != x.record.Pod
 }
 
-// kind describes how the pod ends.
-func (i *Incident) kind(x *evicted) string {
-	var parts []string
-	switch {
-	case x.dryRun:
-		parts = append(parts, "dry run: the agent is disarmed, and the pod was not ended")
-	case x.soft && x.grace > 0:
-		parts = append(parts, fmt.Sprintf("soft, with a grace period of %d s", x.grace))
-	case x.soft:
-		parts = append(parts, "soft")
-	default:
-		parts = append(parts, "hard")
-	}
-	if x.early {
-		parts = append(parts, "by an early check")
-	} else {
-		parts = append(parts, "by a periodic check")
-	}
+// facts returns the facts about an eviction, with their names.
+func (i *Incident) facts(x *evicted) [][2]string {
+	when := i.moment(x.at) + why.CheckText(&x.record)
 	if x.repeats > 0 {
-		parts = append(parts, "repeated "+times(x.repeats)+" until "+i.clock(x.last))
+		when += ", repeated " + times(x.repeats) + " until " + i.clock(x.last)
 	}
-	return strings.Join(parts, ", ")
+	facts := append([][2]string{{"Time", when}}, why.Facts(&x.record)...)
+	if x.dryRun {
+		facts[1][1] = "dry run: the agent is disarmed, and the pod was not ended. Otherwise: " + facts[1][1]
+	}
+	for _, result := range x.results {
+		facts = append(facts, [2]string{"Result", result})
+	}
+	explained := why.Explain("", &x.record)
+	for _, reason := range explained.Reasons() {
+		facts = append(facts, [2]string{"Choice", reason})
+	}
+	return slices.DeleteFunc(facts, func(f [2]string) bool { return f[1] == "" })
 }
 
-// because returns the cause and what was available.
-func (x *evicted) because() string {
-	switch {
-	case x.isLimit:
-		return quote(x.cause) + ", a limit of the pod itself"
-	case x.observed != "":
-		return quote(x.cause) + ", " + x.observed
-	case x.cause == "":
-		return "not recorded"
+// places returns the recorded part of the ranking of an eviction; nil without any.
+func (x *evicted) places() *table {
+	t := &table{Caption: "First pods of the ranking, the first to evict at the top", Heads: []string{"Pod", "Place", "Why it has its place"}}
+	if c := x.record.Choice; c != nil && len(c.Places) > 0 {
+		t.Caption = "Ranking of " + plural(c.Pods, "pod") + " at that time, the first to evict at the top"
+		for n := range c.Places {
+			p := &c.Places[n]
+			t.Rows = append(t.Rows, row{Cells: []string{p.Pod, strconv.Itoa(p.Place), why.PlaceText(p)}, Chosen: p.UID == x.record.UID && p.Pod == x.record.Pod})
+		}
+		return t
 	}
-	return quote(x.cause)
-}
-
-// notNext explains why this pod and not the next one.
-func (x *evicted) notNext() string {
-	switch {
-	case x.isLimit:
-		return "The pod exceeded its own limit. The usage of other pods does not matter."
-	case x.choice == nil:
-		return "The figures of the ranking are not recorded, so that this pod cannot be compared with the next one."
+	for n, p := range x.record.Ranking {
+		t.Rows = append(t.Rows, row{Cells: []string{p.Pod, strconv.Itoa(n + 1), p.Reason}, Chosen: p.Pod == x.record.Pod})
 	}
-	return x.choice.notNext
-}
-
-// kubeletText returns what a kubelet would have done at the same threshold.
-func (x *evicted) kubeletText() string {
-	switch {
-	case x.isLimit:
-		return "A kubelet evicts the same pod, since it exceeds a limit of its own."
-	case x.choice != nil && x.choice.kubelet == "":
-		return "A kubelet would have evicted no pod."
-	case x.choice != nil && x.choice.sameAsKubelet:
-		return "A kubelet would have evicted the same pod."
-	case x.choice != nil:
-		return "A kubelet would have evicted " + quote(x.choice.kubelet) + "."
-	case x.kubelet != "":
-		return "A kubelet would have evicted " + quote(x.kubelet) + "."
+	if len(t.Rows) == 0 {
+		return nil
 	}
-	return "What a kubelet would have done is not recorded."
+	return t
 }

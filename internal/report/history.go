@@ -29,34 +29,47 @@ type history struct {
 // crossing is how often, and for how long, a signal was below a threshold.
 type crossing struct {
 	threshold string
-	levels    []point // the amount of the threshold, where it changed
+	levels    []level   // its amounts
+	from, to  time.Time // of the checks with it
+
+	inForce, wasInForce bool // in the last check, and in the one before
 
 	times       int
 	first, last time.Time // begin of the first time, end of the last one
 	total       time.Duration
 	least       signals.Amount // while below
 
-	below       bool
-	since, seen time.Time
-	paused      bool // below when checks were missing
-	atEnd       bool // below in the last check
+	below  bool
+	since  time.Time
+	paused bool // below when checks were missing
+	atEnd  bool // below in the last check
 }
 
-// observe adds the observation of a check.
+// observe adds the observation of a check by a policy, which is nil if it is not known.
 func (h *history) observe(o *signals.Observation, p *eviction.Policy, t time.Time, at time.Duration) {
 	h.known++
 	h.capacity = o.Capacity
 	h.available.add(at, int64(o.Available))
-	if p == nil {
-		return
+	for _, c := range h.crossings {
+		c.wasInForce, c.inForce = c.inForce, false
 	}
-	for i := range p.Thresholds {
-		threshold := &p.Thresholds[i]
-		if threshold.Signal != h.signal {
+	if p != nil {
+		for i := range p.Thresholds {
+			threshold := &p.Thresholds[i]
+			if threshold.Signal != h.signal {
+				continue
+			}
+			if c := h.crossing(threshold); c != nil {
+				c.observe(threshold.Value.Of(o.Capacity).Value, o.Available, t, at)
+			}
+		}
+	}
+	for _, c := range h.crossings {
+		if c.inForce {
 			continue
 		}
-		if c := h.crossing(threshold); c != nil {
-			c.observe(threshold.Value.Of(o.Capacity).Value, o.Available, t, at)
+		if c.paused = false; c.below {
+			c.end(c.to)
 		}
 	}
 }
@@ -77,11 +90,20 @@ func (h *history) crossing(t *eviction.Threshold) *crossing {
 	return c
 }
 
-func (c *crossing) observe(level, available signals.Amount, t time.Time, at time.Duration) {
-	if n := len(c.levels); (n == 0 || c.levels[n-1].value != int64(level)) && n < maxLevels {
-		c.levels = append(c.levels, point{at: at, value: int64(level)})
+func (c *crossing) observe(limit, available signals.Amount, t time.Time, at time.Duration) {
+	if c.from.IsZero() {
+		c.from = t
 	}
-	below := available < level
+	n := len(c.levels)
+	isSame := n > 0 && c.wasInForce && c.levels[n-1].value == int64(limit)
+	switch {
+	case isSame:
+		c.levels[n-1].to = at
+	case n < maxLevels:
+		c.levels = append(c.levels, level{from: at, to: at, value: int64(limit)})
+	}
+	c.inForce, c.to = true, t
+	below := available < limit
 	switch {
 	case below && !c.below:
 		if c.times == 0 {
@@ -95,7 +117,7 @@ func (c *crossing) observe(level, available signals.Amount, t time.Time, at time
 		c.end(t)
 	}
 	if c.below, c.paused = below, false; below {
-		c.least, c.seen = min(c.least, available), t
+		c.least = min(c.least, available)
 	}
 }
 
@@ -110,7 +132,7 @@ func (h *history) pause() {
 	h.available.part++
 	for _, c := range h.crossings {
 		if c.below {
-			c.end(c.seen)
+			c.end(c.to)
 			c.paused = true
 		}
 	}
@@ -124,6 +146,12 @@ func (h *history) isCrossed() bool {
 		}
 	}
 	return false
+}
+
+// level is an amount of a threshold, from its first check to its last one.
+type level struct {
+	from, to time.Duration
+	value    int64
 }
 
 // presence is when something was the case.

@@ -15,7 +15,9 @@ import (
 	"unicode/utf8"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/recording"
+	"plimsoll.dev/plimsoll/ranking"
 )
 
 // attacks are texts that a report must not interpret.
@@ -27,7 +29,7 @@ var attacks = []string{
 }
 
 // benign has the place of an attack in the same report.
-const benign = "name"
+const benign = "a name"
 
 // attacked returns a recording in which every text is the given one.
 func attacked(tb testing.TB, text string) []byte {
@@ -53,7 +55,10 @@ func attacked(tb testing.TB, text string) []byte {
 	list := []any{keys{"pod": text, "reason": text}, keys{"pod": text + "/" + text, "reason": text}}
 	line := func(seconds float64, verb string) *recording.Decision {
 		return logged(tb, seconds, keys{"decision": verb, "check": text, "reason": text, "signal": text, "threshold": text, "pod": text, "uid": text, "message": text, "ranking": list, "failed": list, "stalls": list,
-			"conditions": []string{text}, "unknown": []string{text}, "limitedBy": text, "kubeletWouldEvict": text, "status": text, "processes": 3, "heldMost": text, "grewMost": text, "kills": 1})
+			"conditions": []string{text}, "unknown": []string{text}, "limitedBy": text, "kubeletWouldEvict": text, "status": text, "processes": 3,
+			"choice": &decisionlog.Choice{Cause: text, Kubelet: text + "x", Pods: 2, Places: []decisionlog.Place{
+				{Place: 1, Pod: text + "/" + text, UID: "other", Passed: text, Open: text + "y", Key: ranking.Key{Incomplete: text}}, {Place: 2, Pod: text, UID: text}, {Place: 3, Pod: text + "/z", UID: "last"}}},
+			"heldMost": text, "grewMost": text, "kills": 1})
 	}
 	return recorded(tb, h, check(0, 1<<30), first, check(10, 1<<30), second, line(13, "evict"), line(14, "reclaim-done"), line(15, "oom-kill"), line(16, "conditions"), line(17, "signals"), line(18, "stall"), line(19, "none-helps"),
 		line(20, "other"), line(21, text+"x"), c, limit, blind)

@@ -23,6 +23,7 @@ const (
 	maxKills      = 40
 	maxDepartures = 40
 	maxGaps       = 40
+	maxChanges    = 16
 )
 
 // Incident is what a recording has about a time.
@@ -45,6 +46,7 @@ type Incident struct {
 	counted    int64 // processes that the kernel's counter has, recording.Unknown without one
 	named      int64 // processes that lines and counters of pods have
 
+	changes ends[string] // times of changes of the configuration
 	gaps    ends[string]
 	notes   []string // further parts that are missing
 	asked   Options

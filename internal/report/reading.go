@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -32,7 +33,7 @@ type reading struct {
 
 func newReading(s *survey, o Options) *reading {
 	i := &Incident{begin: s.from, end: s.to, asked: o, refusals: map[string]int{}, counted: recording.Unknown}
-	i.evictions.limit, i.decisions.limit, i.departures.limit, i.kills.limit, i.gaps.limit = maxEvictions, maxDecisions, maxDepartures, maxKills, maxGaps
+	i.evictions.limit, i.decisions.limit, i.departures.limit, i.kills.limit, i.gaps.limit, i.changes.limit = maxEvictions, maxDecisions, maxDepartures, maxKills, maxGaps, maxChanges
 	i.memory = newMemory(s, i.span())
 	return &reading{Incident: i, within: s.within, own: map[string]bool{}, nodeKills: recording.Unknown, podKills: map[string]*podKills{}, lineKills: map[string]int64{}}
 }
@@ -61,6 +62,10 @@ func (r *reading) add(e *recording.Entry) {
 // beginRun begins a segment, and maybe a run.
 func (r *reading) beginRun(h *recording.Header) {
 	if r.run != nil && h.SameRun(r.run.header) {
+		if !bytes.Equal(h.Config, r.run.header.Config) {
+			r.run.configure(h)
+			r.run.changed = true
+		}
 		return
 	}
 	sameBoot := r.run != nil && h.BootID == r.run.header.BootID && h.Node == r.run.header.Node
@@ -158,6 +163,10 @@ func (r *reading) addCheck(c *recording.Check, t time.Time) {
 		r.early.mark(t, at, span)
 	} else {
 		r.periodic.mark(t, at, span)
+	}
+	if r.run.changed {
+		r.run.changed = false
+		r.changes.add(r.clock(t))
 	}
 	policy := r.run.policy(c.Layout)
 	for s := range signals.All {

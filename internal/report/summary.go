@@ -13,6 +13,10 @@ import (
 // summary returns what happened, in sentences.
 func (i *Incident) summary() []string {
 	all := slices.Concat(i.crossingSentences(), i.conditionSentences(), i.evictionSentences(), i.refusalSentences(), i.departureSentences(), i.killSentences())
+	if n := i.changes.count(); n > 0 {
+		items, _ := i.changes.all()
+		all = append(all, fmt.Sprintf("The configuration of the agent changed %s, first at %s: the table of thresholds has the time of each.", times(n), items[0]))
+	}
 	if i.gaps.count() > 0 {
 		all = append(all, "Parts of this time are not recorded: see what is missing.")
 	}
@@ -87,7 +91,7 @@ func (i *Incident) evictionSentences() (all []string) {
 	}
 	different := 0
 	for _, x := range items {
-		if c := x.choice; c != nil && !c.sameAsKubelet {
+		if x.differs() {
 			different++
 		}
 	}

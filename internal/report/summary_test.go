@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func TestSummary_Sentences(t *testing.T) {
 			"The agent evicted 5 pods: shop/p-0 at 12:00:00, shop/p-1 at 12:00:10, shop/p-2 at 12:00:20 and 2 more."}},
 		{"more evictions than are listed", recorded(t, header(), evictions(maxEvictions+1)...), []string{
 			"The agent decided on 41 evictions; the first was that of shop/p-0."}},
-		{"a kubelet chooses otherwise", recorded(t, header(), evicting(check(0, 50*mib), b, candidate(a, 2*mib), candidate(b, mib))), []string{
+		{"a kubelet chooses otherwise", recorded(t, header(), logged(t, 0, keys{"decision": "evict", "pod": "shop/b", "uid": "uid-b", "choice": chosen("shop/a", place(2, b, mib, 0, ""))})), []string{
 			"The agent evicted 1 pod: shop/b at 12:00:00.", "A kubelet would have chosen otherwise in 1 case."}},
 		{"no eviction", recorded(t, header(), logged(t, 0, keys{"decision": "none-helps", "signal": "nodefs.available"}), logged(t, 1, keys{"decision": "none-helps", "repeated": "measured", "signal": "nodefs.available"}),
 			logged(t, 2, keys{"decision": "limited", "limitedBy": "quota"}), logged(t, 3, keys{"decision": "limited", "limitedBy": "quota"}), logged(t, 4, keys{"decision": "failed"})), []string{
@@ -59,6 +60,10 @@ func TestSummary_Sentences(t *testing.T) {
 		{"another boot", append(recorded(t, header(), usage(0, 1, used(a, mib, 1))), recorded(t, rebooted(), usage(100, 3, used(a, mib, 2)))...), []string{"The kernel's OOM killer ended no process."}},
 		{"a gap in a condition", recorded(t, header(), under(check(0, 1<<30)), under(check(100, 1<<30)), under(check(110, 1<<30))), []string{
 			"The agent held the condition MemoryPressure True from 12:00:00 on, for 10s in all."}},
+		{"another configuration", reloaded(t), []string{
+			"The threshold memory.available<100Mi was crossed once, at 12:00:10, for 10s; the least available was 90Mi.",
+			"The threshold memory.available<300Mi was crossed once, at 12:00:30, and still at the end; the least available was 200Mi.",
+			"The configuration of the agent changed once, first at 12:00:30: the table of thresholds has the time of each."}},
 		{"another day", recorded(t, header(), check(0, 50*mib), check(10, 1<<30), check(13*3600, 1<<30)), []string{
 			"The threshold memory.available<100Mi was crossed once, at 2026-03-01 12:00:00, for 10s; the least available was 50Mi."}},
 	} {
@@ -73,6 +78,33 @@ func TestSummary_Sentences(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// reloaded is a recording of a run whose threshold of memory was raised after 25 s.
+func reloaded(tb testing.TB) []byte {
+	h := header()
+	data := recorded(tb, h, check(0, 1<<30), check(10, 90*mib), check(20, 95*mib))
+	h.Segment, h.Config = 2, json.RawMessage(strings.Replace(configuration, "100Mi", "300Mi", 1))
+	data = append(data, recorded(tb, h, check(30, 200*mib), check(40, 250*mib))...)
+	h.Segment++
+	return append(data, recorded(tb, h, check(50, 250*mib))...)
+}
+
+// Each threshold is that of its time, in the table and in the picture.
+func TestThresholds_AreThoseOfTheirTime(t *testing.T) {
+	i := read(t, reloaded(t), Options{})
+	want := []string{"memory.available | memory.available<100Mi | 12:00:00 to 12:00:20 | once | 10s | 90Mi | 4Gi", "memory.available | memory.available<300Mi | 12:00:30 to 12:00:50 | once | 20s | 90Mi | 4Gi"}
+	if got := cellsOf(i.signalTable()); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for n, want := range [][]level{{{0, 20 * time.Second, 100 * mib}}, {{30 * time.Second, 50 * time.Second, 300 * mib}}} {
+		if got := i.histories[signals.MemoryAvailable].crossings[n].levels; !slices.Equal(got, want) {
+			t.Errorf("threshold %d: %v, want %v", n, got, want)
+		}
+	}
+	if text := string(i.SVG()); strings.Count(text, `class="limit"`) != 2 {
+		t.Error("the picture has not both thresholds")
 	}
 }
 
@@ -194,7 +226,7 @@ func TestAmounts_AreRoundedDown(t *testing.T) {
 			t.Errorf("%d bytes: %s, want %s", n, got, want)
 		}
 	}
-	for n, want := range map[signals.Amount]string{999: "999 PIDs", 1500: "1.5k PIDs", 32768: "32k PIDs"} {
+	for n, want := range map[signals.Amount]string{999: "999 processes", 1500: "1.5k processes", 32768: "32k processes"} {
 		if got := amount(n, signals.UnitPIDs); got != want {
 			t.Errorf("%d PIDs: %s, want %s", n, got, want)
 		}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -24,12 +22,7 @@ func printable(text string, most int) string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most-len(mark)], "") + mark
 	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text))
+	return strings.TrimSpace(signals.Printable(text))
 }
 
 func printableName(name string) string { return printable(name, maxName) }
@@ -99,7 +92,7 @@ func amount(n signals.Amount, unit signals.Unit) string {
 	case signals.UnitInodes:
 		return short(n, unit) + " inodes"
 	case signals.UnitPIDs:
-		return short(n, unit) + " PIDs"
+		return short(n, unit) + " processes"
 	}
 	return short(n, unit)
 }
