@@ -35,7 +35,7 @@ const maxListed = 10
 
 // printable makes the texts of a line printable, and bounds them.
 func (l *line) printable() {
-	l.rawUID = l.UID
+	l.rawUID = uidOf(l.UID)
 	for _, list := range []*[]decisionlog.PodReason{&l.Ranking, &l.Failed, &l.Stalls} {
 		*list = (*list)[:min(len(*list), maxListed)]
 	}

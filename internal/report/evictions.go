@@ -61,7 +61,7 @@ func (r *reading) addEvictionLine(l *line, moment, t time.Time) {
 // addEviction adds the eviction that a check decided, unless its line is recorded.
 func (r *reading) addEviction(c *recording.Check, t time.Time) {
 	a, s, e := c.Act, &c.Snapshot, c.Act.Evicted
-	x := r.eviction(s.At, t, e.Pod.UID, printableName(e.Pod.Key()), e.DryRun)
+	x := r.eviction(s.At, t, uidOf(e.Pod.UID), printableName(e.Pod.Key()), e.DryRun)
 	if x.repeats > 0 || x.record.Choice != nil {
 		return
 	}

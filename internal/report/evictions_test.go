@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
@@ -81,7 +80,7 @@ func TestEviction_IsExplainedByItsRecord(t *testing.T) {
 			"Kind: hard eviction\nKubelet: would have evicted shop/b\nChoice: Deleted pods held the missing amount: the largest of them ends first.\n",
 			"shop/b | 1 | uses 900Mi, 900Mi above its request, priority 0, frees 900Mi\nshop/a | 2 | uses 120Mi, 120Mi above its request, priority 0, frees 120Mi *\n"},
 		{"a deleted pod, by the ranking", []any{evict(keys{"choice": chosen("shop/a", place(1, going, 120*mib, 0, ""), place(2, b, 5*mib, 0, ""))})},
-			"Kind: hard eviction\nKubelet: would have evicted the same pod\nChoice: Not shop/b instead: shop/a is further above its request: by 120Mi, and shop/b by 5120Ki.\n",
+			"Kind: hard eviction\nKubelet: would have evicted the same pod\nChoice: Not shop/b instead: shop/a is further above its request: by 120Mi, and shop/b by 5Mi.\n",
 			"shop/a | 1 | uses 120Mi, 120Mi above its request, priority 0, frees 120Mi *\nshop/b | 2 | uses 5Mi, 5Mi above its request, priority 0, frees 5Mi\n"},
 		{"a dry run", []any{logged(t, 0, keys{"decision": "would-evict", "pod": "shop/a", "uid": "uid-a", "choice": chosen("", place(1, a, 120*mib, 0, ""))})},
 			"Kind: dry run: the agent is disarmed, and the pod was not ended. Otherwise: hard eviction\nKubelet: would have evicted no pod\n",

@@ -11,7 +11,9 @@ var update = flag.Bool("update", false, "write the reports in testdata instead o
 
 // The reports in testdata are those of a pod that leaks. Read them after a change.
 func TestForms_MatchGolden(t *testing.T) {
-	for form, got := range forms(t, read(t, leak(t), Options{})) {
+	all := forms(t, read(t, leak(t), Options{}))
+	for _, form := range []string{"html", "md"} { // the picture is in the page
+		got := all[form]
 		name := filepath.Join("testdata", "leak."+form)
 		if *update {
 			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {

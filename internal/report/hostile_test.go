@@ -239,6 +239,10 @@ func TestForms_AreBounded(t *testing.T) {
 	for n := range list {
 		list[n] = keys{"pod": long, "reason": long}
 	}
+	choice := &decisionlog.Choice{Cause: long, Kubelet: long, Places: make([]decisionlog.Place, maxListed+2)}
+	for n := range choice.Places {
+		choice.Places[n] = decisionlog.Place{Pod: long, UID: long, Open: long, Passed: long, Key: ranking.Key{Incomplete: long + "x"}}
+	}
 	var data []byte
 	for segment := range 4 {
 		h.Segment = uint64(segment)
@@ -257,7 +261,7 @@ func TestForms_AreBounded(t *testing.T) {
 			c.Act.Evicted.Message = long
 			values = append(values, c, u,
 				logged(t, seconds+2, keys{"decision": "oom-kill", "reason": long, "pod": long, "heldMost": long, "grewMost": long}),
-				logged(t, seconds+3, keys{"decision": "evict", "reason": long, "pod": numbered(long, k), "uid": numbered("x", k), "message": long, "ranking": list, "failed": list, "signal": long}),
+				logged(t, seconds+3, keys{"decision": "evict", "reason": long, "pod": numbered(long, k), "uid": numbered("x", k), "message": long, "ranking": list, "failed": list, "signal": long, "choice": choice}),
 				logged(t, seconds+4, keys{"decision": numbered("d", k), "reason": long, "pod": numbered(long, k), "stalls": list, "unknown": []string{long, long}}))
 		}
 		data = append(data, recorded(t, h, values...)...)
@@ -310,5 +314,15 @@ func TestLine_UnreadableKeysAreNoFault(t *testing.T) {
 	for _, ms := range []string{"-1", "1e300", "1e11"} {
 		i := read(t, recorded(t, header(), &recording.Decision{At: at(1), Line: json.RawMessage(`{"decision":"evict","processes":1,"killMillis":` + ms + `}`)}), Options{})
 		forms(t, i)
+	}
+}
+
+// UIDs are kept for each pod, so that longer ones than any of Kubernetes are cut.
+func TestUIDOf_IsBounded(t *testing.T) {
+	if uid := "0d7a0d4e-4a5b-4d6c-9e0f-1f2a3b4c5d6e"; uidOf(uid) != uid {
+		t.Errorf("%s is %s", uid, uidOf(uid))
+	}
+	if n := len(uidOf(strings.Repeat("u", 32<<10))); n != maxNote {
+		t.Errorf("%d bytes, want %d", n, maxNote)
 	}
 }

@@ -63,13 +63,13 @@ func (r *reading) countKills(u *recording.Usage, t time.Time) {
 		if n < 0 {
 			continue
 		}
-		k := r.podKills[p.Pod.UID]
+		k := r.podKills[uidOf(p.Pod.UID)]
 		if k == nil {
 			if len(r.podKills) == maxUIDs {
 				continue
 			}
 			k = &podKills{name: printableName(p.Pod.Key()), last: recording.Unknown}
-			r.podKills[p.Pod.UID] = k
+			r.podKills[uidOf(p.Pod.UID)] = k
 		}
 		if k.last >= 0 && n > k.last {
 			if k.processes == 0 {

@@ -64,7 +64,7 @@ func (m *memory) add(u *recording.Usage, t time.Time, at time.Duration) {
 	seen := make([]bool, len(m.layers))
 	for i := range u.Pods {
 		p := &u.Pods[i]
-		n, drawn := m.index[p.Pod.UID]
+		n, drawn := m.index[uidOf(p.Pod.UID)]
 		if !drawn {
 			n = len(m.layers) - 1
 		}
@@ -94,7 +94,7 @@ func (m *memory) add(u *recording.Usage, t time.Time, at time.Duration) {
 		c.max = s
 	}
 	for _, g := range u.Gone {
-		if n, drawn := m.index[g.Pod.UID]; drawn {
+		if n, drawn := m.index[uidOf(g.Pod.UID)]; drawn {
 			m.layers[n].end, m.layers[n].endAt = g.End.String(), t
 		}
 	}

@@ -85,7 +85,7 @@ func (r *reading) noteOutside(e *recording.Entry) {
 	if c := e.Check; c != nil {
 		r.step, r.stepped = c.Clock, true
 		if c.Act != nil && c.Act.Evicted != nil && !c.Act.Evicted.DryRun {
-			r.noteOwn(c.Act.Evicted.Pod.UID)
+			r.noteOwn(uidOf(c.Act.Evicted.Pod.UID))
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (r *reading) addUsage(u *recording.Usage, t time.Time) {
 	r.memory.add(u, t, r.at(t))
 	r.countKills(u, t)
 	for _, g := range u.Gone {
-		if g.End == recording.EndEvicted && !r.own[g.Pod.UID] {
+		if g.End == recording.EndEvicted && !r.own[uidOf(g.Pod.UID)] {
 			r.departures.add(departure{at: t, pod: printableName(g.Pod.Key())})
 		}
 	}

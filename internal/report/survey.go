@@ -66,14 +66,14 @@ func (s *survey) add(u *recording.Usage) {
 	s.most = max(s.most, len(u.Pods))
 	for i := range u.Pods {
 		p := &u.Pods[i]
-		l := s.pods[p.Pod.UID]
+		l := s.pods[uidOf(p.Pod.UID)]
 		if l == nil {
 			if len(s.pods) == maxUIDs {
 				s.more = true
 				continue
 			}
-			l = &layer{uid: p.Pod.UID, name: printableName(p.Pod.Key())}
-			s.pods[p.Pod.UID] = l
+			l = &layer{uid: uidOf(p.Pod.UID), name: printableName(p.Pod.Key())}
+			s.pods[uidOf(p.Pod.UID)] = l
 		}
 		l.most = max(l.most, p.Values[recording.WorkingSet])
 	}

@@ -27,6 +27,15 @@ func printable(text string, most int) string {
 
 func printableName(name string) string { return printable(name, maxName) }
 
+// uidOf returns a UID by which a pod is found again. One longer than any of Kubernetes is cut: a file could have
+// a gigabyte of them.
+func uidOf(uid string) string {
+	if len(uid) <= maxNote {
+		return uid
+	}
+	return strings.Clone(uid[:maxNote])
+}
+
 // Texts of a recording within a sentence lie between these characters, which no printable text has. Each
 // form sets them apart in its own way.
 const quoteBegins, quoteEnds = "\x02", "\x03"
