@@ -81,8 +81,25 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 		r.reportConditions(s, p)
 	}
 	r.recordHelpless(o)
+	r.awaitExit(o)
 	r.record(o)
 	r.storeBeside()
+}
+
+// awaitExit measures the kill of a check whose processes have not exited yet. Such kills are the slow ones: the
+// histogram must not lack them.
+func (r *reporter) awaitExit(o *agent.Outcome) {
+	if o.Evicted == nil || !o.Evicted.Hard || o.Result == nil || !o.Result.ProcessesRemain || o.Result.Rest == nil {
+		return
+	}
+	rest, decided := o.Result.Rest, o.Snapshot.At
+	r.beside(func(ctx context.Context) {
+		select {
+		case <-rest:
+			r.metrics.DecisionToExit(time.Since(decided))
+		case <-ctx.Done():
+		}
+	})
 }
 
 // recordHelpless records the signals for which no pod helps. A pod that is evicted for one helps, and

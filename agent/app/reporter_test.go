@@ -225,3 +225,37 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 		})
 	}
 }
+
+// A kill whose processes exit after it is measured until they have exited.
+func TestReporter_MeasuresSlowExits(t *testing.T) {
+	for about, test := range map[string]struct {
+		hard, acted, remain, reported bool
+		want                          string
+	}{
+		"hard":                     {true, true, true, true, "_sum 3\n"},
+		"hard, ended at once":      {true, true, false, false, "_sum 0\n"}, // its decision has the time
+		"hard, nothing reports it": {true, true, true, false, "_sum 0\n"},
+		"soft":                     {false, true, true, true, "_sum 0\n"},
+		"dry run":                  {true, false, false, false, "_sum 0\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rest := make(chan struct{})
+			var result *agent.EvictionResult
+			if test.acted {
+				result = &agent.EvictionResult{ProcessesRemain: test.remain}
+			}
+			if test.reported {
+				result.Rest = rest
+			}
+			m := metrics.New(metrics.Settings{LinesDropped: func() int64 { return 0 }})
+			r := &reporter{metrics: m, beside: func(run func(context.Context)) { go run(t.Context()) }}
+			r.awaitExit(&agent.Outcome{Snapshot: &signals.Snapshot{At: time.Now()}, Evicted: &eviction.Eviction{Hard: test.hard}, Result: result})
+			time.Sleep(3 * time.Second)
+			close(rest)
+			synctest.Wait()
+			if got := scraped(m); !strings.Contains(got, "plimsoll_eviction_exit_duration_seconds"+test.want) {
+				t.Errorf("%s: want %q in\n%s", about, test.want, got)
+			}
+		})
+	}
+}

@@ -179,10 +179,15 @@ func (s *env) nodeEvents(reasons ...string) {
 // counted checks the metrics of one eviction, and that every documented metric is served.
 func (s *env) counted(address string) {
 	s.t.Helper()
-	text := getPage(s.t, "http://"+address+"/metrics")
+	// The decision is logged at the kill. The last process ends later.
+	var text string
+	s.until("the end of the pod's last process is counted", func() bool {
+		text = getPage(s.t, "http://"+address+"/metrics")
+		return strings.Contains(text, "plimsoll_eviction_exit_duration_seconds_count 1\n")
+	})
 	for _, want := range []string{
 		`plimsoll_evictions{eviction_signal="memory.available"} 1`, `plimsoll_condition{condition="MemoryPressure"} 1`,
-		`plimsoll_threshold_to_kill_duration_seconds_count 1`, `plimsoll_eviction_exit_duration_seconds_count 1`,
+		`plimsoll_threshold_to_kill_duration_seconds_count 1`,
 		`plimsoll_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`, `plimsoll_signal_unknown{signal="memory.available"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -19,7 +19,8 @@ import (
 const fakeNetwork = `{"cniVersion":"0.4.0","name":"fake","plugins":[{"type":"none"}]}`
 
 // runtimeConfig is the configuration of containerd. Without restrict_oom_score_adj runc fails
-// if root lacks CAP_SYS_RESOURCE.
+// if root lacks CAP_SYS_RESOURCE. By default, containerd collects for at most 2 % of the time: where a
+// collection takes 0.2 s, removed layers keep their space for 10 s.
 const runtimeConfig = `version = 3
 root = "ROOT"
 state = "DIR/state"
@@ -30,6 +31,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
   address = "SOCKET"
 [ttrpc]
   address = "SOCKET.ttrpc"
+[plugins.'io.containerd.gc.v1.scheduler']
+  pause_threshold = 0.5
 [plugins.'io.containerd.grpc.v1.cri']
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
