@@ -30,8 +30,11 @@ const (
 	checkVerb    = "check"
 )
 
-// maxListed bounds the pods of a list in a line. An agent writes ten.
-const maxListed = 10
+// Bounds of the lists of a line. An agent writes ten pods, and six places.
+const (
+	maxListed = 10
+	maxPlaces = 8
+)
 
 // printable makes the texts of a line printable, and bounds them.
 func (l *line) printable() {
@@ -43,7 +46,7 @@ func (l *line) printable() {
 		*list = (*list)[:min(len(*list), maxListed)]
 	}
 	if c := l.Choice; c != nil {
-		c.Places = c.Places[:min(len(c.Places), maxListed)]
+		c.Places = c.Places[:min(len(c.Places), maxPlaces)]
 		c.SetOrder()
 	}
 	names, others := l.Texts()

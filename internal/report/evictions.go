@@ -88,7 +88,7 @@ func (r *reading) addEviction(c *recording.Check, t time.Time) {
 func (x *evicted) describe(r *decisionlog.Record) {
 	x.record, x.cause = *r, r.Signal
 	q := &x.record
-	q.Ranking, q.Failed, q.Stalls, q.Conditions, q.Unknown = slices.Clone(r.Ranking), slices.Clone(r.Failed), nil, nil, nil
+	q.Ranking, q.Failed, q.Stalls, q.Conditions, q.Unknown = slices.Clone(r.Ranking), slices.Clone(r.Failed[:min(len(r.Failed), maxNamed)]), nil, nil, nil
 	if r.Choice != nil {
 		choice := *r.Choice
 		choice.Places = slices.Clone(choice.Places)
