@@ -83,7 +83,7 @@ func (r *reading) beginRun(h *recording.Header) {
 // noteOutside notes what matters of a value before the begin, or after the end: the evicted pods.
 func (r *reading) noteOutside(e *recording.Entry) {
 	if c := e.Check; c != nil {
-		r.step, r.stepped = c.Clock, true
+		r.step, r.stepped, r.run.changed = c.Clock, true, false
 		if c.Act != nil && c.Act.Evicted != nil && !c.Act.Evicted.DryRun {
 			r.noteOwn(uidOf(c.Act.Evicted.Pod.UID))
 		}

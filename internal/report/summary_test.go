@@ -103,6 +103,11 @@ func TestThresholds_AreThoseOfTheirTime(t *testing.T) {
 			t.Errorf("threshold %d: %v, want %v", n, got, want)
 		}
 	}
+	for begin, want := range map[float64]int{0: 1, 25: 1, 35: 0} {
+		if n := read(t, reloaded(t), Options{Begin: at(begin)}).changes.count(); n != want {
+			t.Errorf("from %.0f s on: %d changes of the configuration, want %d", begin, n, want)
+		}
+	}
 	if text := string(i.SVG()); strings.Count(text, `class="limit"`) != 2 {
 		t.Error("the picture has not both thresholds")
 	}
