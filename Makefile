@@ -39,6 +39,20 @@ ARCHS    ?= amd64 arm64
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
+# Version and commit are what the linker sets.
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)
+
+# KEY is a PEM file with the key that signs a release, PUBLIC_KEY the one that verifies it. CHART is the name of the
+# chart in a registry, TAG the tag of the commit once it has one, BUILDER the URI of a workflow that builds. A tag can
+# have any character of the shell: recipes read TAG and BUILDER from the environment only.
+KEY        ?=
+PUBLIC_KEY ?= plimsoll.pub
+CHART      ?= registry.plimsoll.dev/charts/plimsoll
+TAG        ?=
+BUILDER    ?=
+export TAG BUILDER
+RELEASE     = $(GO) -C deploy/release run .
+
 FUZZTIME ?= 2m
 RATE     ?= 40MiB
 LIMIT    ?= 512MiB
@@ -52,19 +66,72 @@ help: ## list the targets
 # Git is not asked by the builds, only above: root builds from another user's checkout too, and
 # a tree without Git gives the same image.
 build: ## build bin/plimsoll, one static binary
-	$(GO) build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)' -o bin/plimsoll ./cmd/plimsoll
+	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/plimsoll ./cmd/plimsoll
 
 image: ## write bin/image: a reproducible image for ARCHS, its digest, what it is made of
 	rm -rf bin/image
 	for arch in $(ARCHS); do \
 	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false \
-	    -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)' -o bin/image/binaries/$$arch ./cmd/plimsoll || exit 1; \
+	    -ldflags '$(LDFLAGS)' -o bin/image/binaries/$$arch ./cmd/plimsoll || exit 1; \
 	done
+	$(RELEASE) notice -out ../../bin/image/NOTICE
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) -C deploy/image run . -name $(IMAGE) -version $(VERSION) -revision '$(REVISION)' \
+	  -licence ../../LICENSE -licence ../../bin/image/NOTICE \
 	  -out ../../bin/image $(foreach arch,$(ARCHS),$(arch)=../../bin/image/binaries/$(arch))
 	@echo "push: skopeo copy --all oci-archive:bin/image/plimsoll.tar docker://$(IMAGE):$(VERSION)"
 	@echo "load: ctr --namespace k8s.io images import bin/image/plimsoll.tar    (on a node), or: kind load image-archive bin/image/plimsoll.tar"
 	@echo "use:  helm install plimsoll deploy/helm/plimsoll --namespace plimsoll-system --create-namespace --set image.repository=$(IMAGE) --set image.tag=$(VERSION)"
+
+# A release is built from a commit, so that others can build it again. The programs, their systems and the
+# files of a release are in deploy/release.
+.PHONY: release release-build release-check release-sign release-verify release-again release-compare publish
+
+release: ## set VERSION and its section of the changelog; once that is committed, build bin/release, signed with KEY
+	@$(RELEASE) set -version $(VERSION) -date $$(date -u +%Y-%m-%d)
+	@$(MAKE) --no-print-directory release-build VERSION=$(VERSION)
+	@$(if $(KEY),$(MAKE) --no-print-directory release-sign,echo "bin/release is not signed: make release-sign KEY=FILE signs it")
+
+release-build: ## build bin/release: programs, image, chart, their parts, checksums and provenance
+	@changes=$$(git status --porcelain) && test -z "$$changes" || { echo "$$changes"; \
+	  echo "make release: there are changes that are not committed: review them, commit them, and run make release VERSION=$(VERSION) again"; exit 1; }
+	rm -rf bin/release
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(RELEASE) build -version $(VERSION) -tag "$$TAG" -revision '$(REVISION)' \
+	  -image $(IMAGE) -chart $(CHART) -builder "$$BUILDER" -ldflags '$(LDFLAGS)' -out ../../bin/release
+
+# A file that is not listed would be neither compared nor signed.
+release-check: ## compare bin/release with its checksums
+	@cd bin/release && sha256sum --check --strict --quiet checksums.txt
+	@cd bin/release && more=$$(ls -A | awk 'NR == FNR { listed[substr($$0, 67)]; next } !($$0 in listed) && !/^checksums\.txt(\.sig)?$$/' checksums.txt -) && \
+	  test -z "$$more" || { echo "make $@: not in bin/release/checksums.txt: $$more"; exit 1; }
+
+# The programs that run with the key in their environment are the machine's own: no code of a module does.
+release-sign: release-check ## sign the checksums of bin/release with the PEM file KEY, or with the key in the variable RELEASE_KEY
+	@test -n '$(KEY)' || test -n "$$RELEASE_KEY" || { echo "make $@: there is no key: set KEY=FILE, or the variable RELEASE_KEY"; exit 1; }
+	@if test -n '$(KEY)'; then cat '$(KEY)'; else printf '%s\n' "$$RELEASE_KEY"; fi | \
+	  openssl dgst -sha256 -sign /dev/stdin -out bin/release/checksums.txt.sig bin/release/checksums.txt
+
+release-verify: release-check ## verify the signature of bin/release with PUBLIC_KEY, and its checksums
+	openssl dgst -sha256 -verify '$(PUBLIC_KEY)' -signature bin/release/checksums.txt.sig bin/release/checksums.txt
+
+release-again: ## build the release of this commit again, in a clone elsewhere, and compare it with bin/release
+	@set -e; clone=$$(mktemp -d); trap 'rm -rf "$$clone"' EXIT; \
+	  git clone --quiet --no-hardlinks . "$$clone"; \
+	  $(MAKE) --no-print-directory -C "$$clone" release-build VERSION=$(VERSION); \
+	  $(MAKE) --no-print-directory release-compare AGAIN="$$clone/bin/release"
+
+release-compare: ## compare bin/release with AGAIN, a directory with the same release; the signature is left out
+	diff -r -x checksums.txt.sig bin/release $(AGAIN)
+
+# The chart is no image: skopeo copies it as it is. --preserve-digests: what was signed is what is pushed. Credentials are
+# those of skopeo login, or REGISTRY_USER with REGISTRY_PASSWORD.
+publish: $(if $(UNSIGNED),release-check,release-verify) ## push image and chart of bin/release, and draft a release on GitHub (skopeo, gh); UNSIGNED=yes without a signature
+	@test -z "$$REGISTRY_USER" || printf %s "$$REGISTRY_PASSWORD" | skopeo login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(IMAGE)))
+	cd bin/release && while read -r archive reference; do \
+	  skopeo copy --all --preserve-digests "oci-archive:$$archive" "docker://$${reference%%@*}" || exit 1; \
+	done < images.txt
+	cd bin/release && { $(if $(UNSIGNED),echo '**This release is not signed.**'; echo;) cat notes.md; } | \
+	  gh release create v$(VERSION) --draft --verify-tag --title v$(VERSION) --notes-file - \
+	  checksums.txt $(if $(UNSIGNED),,checksums.txt.sig) $$(cut -c67- checksums.txt)
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/harness/components run . -o ../../../bin/components
@@ -121,7 +188,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
 	$(GO) -C test/harness/components test .
 	$(GO) -C test/bench/plot test .
-	$(GO) -C deploy/image test .
+	$(GO) -C deploy test ./...
 
 test-race: ## the packages with goroutines, under the race detector
 	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
@@ -195,8 +262,8 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	$(GO) -C test/bench/plot vet .
 	cd test/bench/plot && $$($(GO) -C ../../../tools tool -n staticcheck) .
-	$(GO) -C deploy/image vet .
-	cd deploy/image && $$($(GO) -C ../../tools tool -n staticcheck) .
+	$(GO) -C deploy vet ./...
+	cd deploy && $$($(GO) -C ../tools tool -n staticcheck) ./...
 
 bench: ## Go benchmarks, allocations counted
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./eviction/signals ./eviction ./ranking ./agent ./internal/cgroup ./stats ./internal/kill ./internal/metrics ./internal/kube/client ./test/harness/trial

@@ -25,7 +25,7 @@ func (o *Outcome) explanation(pod *signals.Pod) string {
 	}
 	k, resource := &o.Ranking[i].Key, resourceTexts[o.Verdict.Target.Signal.Definition().Resource]
 	if o.endedDeleted {
-		return fmt.Sprintf("Plimsoll ended this pod, which was being deleted, because the node was low on %s: the pod %s, and its end frees more than that of any other pod under deletion.",
+		return fmt.Sprintf("Plimsoll ended this pod, which was being deleted, because the node was low on %s: the pod %s, and its end frees most of the pods under deletion that could be ended.",
 			resource, usageText(k, resource))
 	}
 	passed := ""

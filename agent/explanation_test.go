@@ -44,7 +44,7 @@ func TestExplanation_NamesCauseUsageAndPlace(t *testing.T) {
 		"without stats": {rankedFor(signals.MemoryAvailable, key{NoStats: true}), 0,
 			"Plimsoll evicted this pod because the node was low on memory: the pod could not be measured, has priority 0, and was number 1 of 1 in the order of eviction."},
 		"under deletion": {deleted, 1,
-			"Plimsoll ended this pod, which was being deleted, because the node was low on memory: the pod used 305Mi of memory against a request of 20Mi, and its end frees more than that of any other pod under deletion."},
+			"Plimsoll ended this pod, which was being deleted, because the node was low on memory: the pod used 305Mi of memory against a request of 20Mi, and its end frees most of the pods under deletion that could be ended."},
 	} {
 		if got := test.outcome.explanation(test.outcome.Ranking[test.pod].Pod); got != test.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", about, got, test.want)

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/ranking"
@@ -23,6 +25,7 @@ func (o *Outcome) choice() *decisionlog.Choice {
 	for chosen < len(o.Ranking) && o.Ranking[chosen].Pod != o.Evicted.Pod {
 		chosen++
 	}
+	c.Limited = !o.endedDeleted && slices.ContainsFunc(o.Ranking[:chosen], func(r ranking.Ranked) bool { return o.passedOver(&r) == "" })
 	next := chosen + 1
 	for next < len(o.Ranking) && o.passedOver(&o.Ranking[next]) != "" {
 		next++

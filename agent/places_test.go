@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,8 @@ func TestOutcome_ChoiceHasVictimAndNext(t *testing.T) {
 			[]string{"1 a ", "2 going "}, "a"},
 		"a deleted one, by the ranking": {rankedOutcome("late", plain("a"), &signals.Pod{Name: "late", EndsBy: time.Unix(1, 0)}), "",
 			[]string{"1 a a limit on evictions", "2 late "}, "a"},
+		"behind a limited one that is not among the first": {rankedOutcome("v", static("a"), static("b"), static("c"), plain("d"), plain("v")), "",
+			[]string{"1 a static pod", "2 b static pod", "3 c static pod", "5 v "}, "d"},
 		"before one that asked to go last": {rankedOutcome("v", last, plain("v")), "",
 			[]string{"1 v ", "2 last "}, "last"},
 	} {
@@ -84,7 +87,8 @@ func TestOutcome_ChoiceHasVictimAndNext(t *testing.T) {
 		if !slices.Equal(got, test.want) || c.Kubelet != "default/"+test.kubelet {
 			t.Errorf("%s: places %q, kubelet %s\nwant   %q, %s", about, got, c.Kubelet, test.want, test.kubelet)
 		}
-		if c.Pods != len(test.outcome.Ranking) || c.Shortage != 500*mib || c.Least != 25*mib || c.Deleted != (about == "a deleted one") {
+		if c.Pods != len(test.outcome.Ranking) || c.Shortage != 500*mib || c.Least != 25*mib || c.Deleted != (about == "a deleted one") ||
+			c.Limited != (strings.Contains(about, "limited") || about == "a deleted one, by the ranking") {
 			t.Errorf("%s: %+v", about, c)
 		}
 	}

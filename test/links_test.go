@@ -99,7 +99,7 @@ func withoutCode(text string) string {
 }
 
 // listedFolders are the folders of documents of which docs/README.md lists every page.
-var listedFolders = []string{"docs/tutorials", "docs/how-to", "docs/how-to/platforms", "docs/reference", "docs/explanation", "docs/internals"}
+var listedFolders = []string{"docs/tutorials", "docs/how-to", "docs/how-to/platforms", "docs/how-to/beside", "docs/reference", "docs/explanation", "docs/internals"}
 
 func TestDocsIndex_ListsEveryPage(t *testing.T) {
 	tree := loaded(t)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -105,5 +106,25 @@ func TestBesideLines_LoopWaitsForNoGoroutine(t *testing.T) {
 	noLines.add("line", time.Now())
 	if dropped, size := none.stats(); dropped != 0 || size != 0 || noLines.take() != nil {
 		t.Error("nothing is stored, and it has a size")
+	}
+}
+
+// A pod that causes a kill each second does not displace what was decided in weeks. Its kills are stored all the same.
+func TestDecisions_OOMKillsAreBounded(t *testing.T) {
+	lines := decisionlog.NewLines(io.Discard)
+	defer lines.Close()
+	reports := newOOMReports(lines, metrics.New(metrics.Settings{LinesDropped: lines.Lost, OOMLimits: oomkill.LevelNames()}), func() bool { return false })
+	reports.beside = &besideLines{}
+	const seconds = 3600
+	begun := time.Now()
+	for n := range seconds {
+		reports.reportLost(1, begun.Add(time.Duration(n)*time.Second))
+	}
+	kills := 0
+	for _, w := range reports.beside.lines {
+		kills += w.line.(*agent.OOMKill).Kills
+	}
+	if n := len(reports.beside.lines); n < 100 || n > 100+seconds/60 || kills < seconds-60 {
+		t.Errorf("%d lines with %d kills are stored of %d kills", n, kills, seconds)
 	}
 }

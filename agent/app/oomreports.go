@@ -22,6 +22,10 @@ const (
 	linePace      = time.Second
 	eventsAtOnce  = 25
 	eventPace     = 10 * time.Second
+	// A pod with a kill each second must not displace the decisions of weeks that are stored on the node. Lines that are
+	// not stored are counted into the next one.
+	storedAtOnce = 2 * linesAtOnce
+	storedPace   = time.Minute
 	// containerPace is also the minimum time between two events about a container.
 	containerPace = time.Minute
 )
@@ -37,14 +41,16 @@ type oomReports struct {
 
 	mu         sync.Mutex
 	line       oomkill.Pace
+	stored     oomkill.Pace
 	event      oomkill.Pace
 	unreadable string // why the log cannot be read; empty: it can
 }
 
 func newOOMReports(lines *decisionlog.Lines, m *metrics.Metrics, mayWrite func() bool) *oomReports {
 	return &oomReports{lines: lines, metrics: m, mayWrite: mayWrite,
-		line:  oomkill.Pace{Burst: linesAtOnce, Refill: linePace, Repeats: repeatedLines, PerKey: containerPace},
-		event: oomkill.Pace{Burst: eventsAtOnce, Refill: eventPace, PerKey: containerPace}}
+		line:   oomkill.Pace{Burst: linesAtOnce, Refill: linePace, Repeats: repeatedLines, PerKey: containerPace},
+		stored: oomkill.Pace{Burst: storedAtOnce, Refill: storedPace, Repeats: storedAtOnce / 2, PerKey: containerPace},
+		event:  oomkill.Pace{Burst: eventsAtOnce, Refill: eventPace, PerKey: containerPace}}
 }
 
 // report reports a kill of a number of processes.
@@ -54,7 +60,7 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	defer o.mu.Unlock()
 	key := r.Place.UID + " " + r.Place.Container + " " + r.Place.Level.String()
 	if total, admitted := o.line.Admit(key, kills, at); admitted {
-		o.write(oomLine(r, total, at))
+		o.write(key, oomLine(r, total, at))
 	}
 	pod := r.Place.Pod
 	if pod == nil || !pod.FromAPI || o.events == nil || !o.mayWrite() {
@@ -65,10 +71,13 @@ func (o *oomReports) report(r *oomkill.Report, kills int, at time.Time) {
 	}
 }
 
-// write writes a line of the decision log, and has it stored on the node.
-func (o *oomReports) write(line *agent.OOMKill) {
+// write writes a line of the decision log, and stores it on the node.
+func (o *oomReports) write(key string, line *agent.OOMKill) {
 	o.lines.JSON(line)
-	o.beside.add(line, line.Time)
+	if kills, admitted := o.stored.Admit(key, line.Kills, line.Time); admitted {
+		line.Kills = kills
+		o.beside.add(line, line.Time)
+	}
 }
 
 // setUnreadable sets why the log cannot be read.
@@ -86,7 +95,7 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 	defer o.mu.Unlock()
 	if total, admitted := o.line.Admit("", kills, at); admitted {
 		why := cmp.Or(o.unreadable, "lines of the kernel's log were lost")
-		o.write(&agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
+		o.write("", &agent.OOMKill{Time: at, Decision: agent.OOMKilled, Reason: fmt.Sprintf("the kernel counted %d OOM-killed processes without a known pod: %s", total, why),
 			Pod: unknownName, LimitOf: oomkill.UnknownLevel.String(), HeldMost: unknownName, GrewMost: unknownName, Kills: total})
 	}
 }

@@ -214,9 +214,8 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { a.Run(ctx) })
 		group.Go(func() { watch.Run(ctx) })
-		started := time.Now()
 
-		inForce, valid, refused := first, 0, 0
+		inForce, valid, refused, started := first, 0, 0, time.Now()
 		for n := range 1000 {
 			<-time.After(time.Duration(r.IntN(4000)) * time.Millisecond)
 			if err := os.RemoveAll(path); err != nil {
@@ -251,8 +250,7 @@ func TestReload_ThousandChangesUnderLoad(t *testing.T) {
 		ended := time.Now()
 		cancel()
 		group.Wait()
-		s := watch.Status()
-		if s.Applied != valid || s.Refusals < refused*9/10 || s.Refusals > refused || applied < valid*9/10 {
+		if s := watch.Status(); s.Applied != valid || s.Refusals < refused*9/10 || s.Refusals > refused || applied < valid*9/10 {
 			t.Errorf("%d valid and %d spoiled changes: %+v, applied %d", valid, refused, s, applied)
 		}
 		l.checkTimers(t, started, ended)

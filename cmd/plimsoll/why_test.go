@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -94,8 +95,11 @@ func TestWhy_ReadsRecords(t *testing.T) {
 		{"node n1", 0, []string{"TIME", "2026-03-01T05:00:00Z  n1    shop/db   evict     memory.available<100Mi  recovered", "shop/web"}, "n2"},
 		{"--last 3", 0, []string{"shop/db", "T03:00:00Z  n2    shop/web", "bank/web"}, "T01:00:00Z"},
 		{"pod shop/none", exitFailed, []string{"no eviction of pod shop/none is recorded in the namespace plimsoll-evictions of the context tuesday (http://127.0.0.1:", "records of 3 nodes",
-			"dropped after 30 days", "plimsoll why --last 20", "kubectl -n shop describe pod none"}, ""},
+			"dropped after 30 days", "with its Node where no controller runs", "plimsoll why --last 20", "kubectl -n shop describe pod none"}, ""},
 		{"pod shop/web --node=n3", exitFailed, []string{"no eviction of pod shop/web", ", for node n3"}, ""},
+		{"pod secret/web", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, which needs the right to get pods"}, ""},
+		{"pod secret/web --node=n1", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, "}, ""},
+		{"pod shop/none --timeout=1ns", exitFailed, []string{"not all records were read within 1ns: name the node of the pod with --node, or give a longer --timeout"}, "no eviction"},
 		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "plimsoll doctor --cluster"}, ""},
 		{"node n1 --namespace=secret", exitFailed, []string{"needs the right to get configmaps", "ClusterRole view"}, ""},
 		{"--last=5 --namespace=secret", exitFailed, []string{"needs the right to list configmaps"}, ""},
@@ -137,10 +141,10 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 		"evicted":             {podOn("web", "shop/web", "n2"), "", []string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, "Read: the records of node n2", "from node n1"},
 		"evicted, all nodes":  {podOn("web", "shop/web", "n2"), "--all-nodes", all, "from node n1", "Read: "},
 		"evicted, other node": {podOn("web", "shop/web", "n2"), "--node=n1", []string{"plimsoll-evictions/configmaps/n1"}, "from node n1", "Read: "},
-		"a later pod":         {podOn("web", "another", "n2"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, all...), "from node n1", "Read: "},
+		"a later pod":         {podOn("web", "another", "n2"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, all...), "The present one has no record: UID another, on node n2.\n\nPod shop/web was", "Read: "},
 		"without a record":    {podOn("web", "another", "n9"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n9"}, all...), "from node n1", "Read: "},
-		"not scheduled":       {podOn("web", "another", ""), "", append([]string{"shop/pods/web"}, all...), "from node n1", "Read: "},
-		"gone":                {podOn("other", "other", "n2"), "", append([]string{"shop/pods/web"}, all...), "from node n1", "Read: "},
+		"not scheduled":       {podOn("web", "another", ""), "", append([]string{"shop/pods/web"}, all...), "has no record: UID another, on no node yet.", "Read: "},
+		"gone":                {podOn("other", "other", "n2"), "", append([]string{"shop/pods/web"}, all...), "from node n1", "The present one"},
 	} {
 		kubeconfig, requests := recordServer(t, nodes, map[string]any{"/api/v1/namespaces/shop/pods/" + test.pod.Name: test.pod})
 		args := append([]string{"why", "pod", "shop/web", "--kubeconfig=" + kubeconfig}, strings.Fields(test.args)...)
@@ -151,6 +155,18 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 		if got := requests(); !slices.Equal(got, test.reads) {
 			t.Errorf("%s: read %q, want %q", about, got, test.reads)
 		}
+	}
+}
+
+// A pod stays on its node: a record of another node that has its UID is false.
+func TestWhy_RecordOfAnotherNodeIsFalse(t *testing.T) {
+	nodes := map[string]string{"n1": strings.ReplaceAll(recordOf("shop/web", 1), `"uid":"shop/web"`, `"uid":"web-uid"`), "n2": "", "n3": ""}
+	pod := podOn("web", "web-uid", "n2")
+	pod.Spec.Containers = []corev1.Container{{Name: "c"}}
+	kubeconfig, _ := recordServer(t, nodes, map[string]any{"/api/v1/namespaces/shop/pods/web": pod})
+	status, out, errs := plimsoll("", "why", "pod", "shop/web", "--kubeconfig="+kubeconfig)
+	if status != exitFailed || !strings.Contains(errs, "no eviction of pod shop/web is recorded") || !strings.Contains(out, "is on node n2. It has not been evicted") {
+		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
 
@@ -168,6 +184,10 @@ func TestWhy_StandingOfLivingPod(t *testing.T) {
 	only := map[string]any{"/api/v1/namespaces/a/pods/next": pod}
 	ended := pod.DeepCopy()
 	ended.Status.Phase = corev1.PodSucceeded
+	old := lease.DeepCopy()
+	old.Spec.RenewTime = &metav1.MicroTime{Time: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
+	lapsed := maps.Clone(all)
+	lapsed["/apis/coordination.k8s.io/v1/namespaces/plimsoll-system/leases/n1"] = old
 	nodes := map[string]string{"n1": recordOf("shop/web", 1), "n2": "", "n3": ""}
 	for about, test := range map[string]struct {
 		objects map[string]any
@@ -180,6 +200,7 @@ func TestWhy_StandingOfLivingPod(t *testing.T) {
 		"the pod alone":     {only, "", []string{"Pod a/next is on node n1", "none: there is no lease plimsoll-system/n1", "memory.available", "pressure of the node:  Unknown", "The pressure of node n1, which needs the right to get nodes"}},
 		"another namespace": {all, "--heartbeat-namespace=x", []string{"there is no lease x/n1"}},
 		"as an object":      {all, "-o json", []string{`"node": "n1",`, `"standing": {`, `"pressure": "True"`, `"place": 2`}},
+		"no heartbeat":      {lapsed, "", []string{"Agent:    without a heartbeat since 2026-03-01T10:00:00Z: it may be gone. Before, it was armed, flag"}},
 		"it has ended":      {map[string]any{"/api/v1/namespaces/a/pods/next": ended}, "", nil},
 	} {
 		kubeconfig, _ := recordServer(t, nodes, test.objects)

@@ -125,6 +125,7 @@ func (c *Choice) SetOrder() {
 type Choice struct {
 	Cause    string `json:"cause"`              // the signal, or the local-storage limit
 	Deleted  bool   `json:"deleted,omitempty"`  // deleted pods held the shortage: the largest of them ended first
+	Limited  bool   `json:"limited,omitempty"`  // a pod before it was passed over for a limit on evictions
 	Kubelet  string `json:"kubelet,omitempty"`  // the pod that the kubelet would have evicted
 	Pods     int    `json:"pods,omitempty"`     // number of ranked pods
 	Shortage int64  `json:"shortage,omitempty"` // the missing amount
@@ -146,8 +147,8 @@ type Place struct {
 }
 
 // Evicted returns the place of the evicted pod, and that of the pod that would have been evicted in its
-// stead. Either is nil if it is not known, the second one also without such a pod, and if the ranking did
-// not decide.
+// stead. Either is nil if it is not known, the second one also without such a pod, and if the ranking alone did
+// not decide: after a limit on evictions, no pod is evicted in place of another.
 func (r *Record) Evicted() (evicted, next *Place) {
 	if r.Choice == nil {
 		return nil, nil
@@ -156,7 +157,7 @@ func (r *Record) Evicted() (evicted, next *Place) {
 		switch p := &r.Choice.Places[i]; {
 		case p.UID == r.UID && p.Pod == r.Pod:
 			evicted = p
-		case evicted != nil && p.Passed == "" && !r.Choice.Deleted:
+		case evicted != nil && p.Passed == "" && !r.Choice.Deleted && !r.Choice.Limited:
 			return evicted, p
 		}
 	}

@@ -7,6 +7,7 @@ type ClusterFacts struct {
 	Nodes                Fact[[]Node]
 	Policies             Fact[[]string] // names of the ValidatingAdmissionPolicies with a binding
 	LifecycleControllers Fact[[]LifecycleController]
+	Repairs              Fact[[]Repair]
 	Ahead                Fact[time.Duration] // how far the local clock is ahead of the API server's
 }
 
@@ -34,6 +35,13 @@ type LifecycleController struct {
 	Ours bool
 	Acts Fact[bool] // it writes conditions and taints of nodes
 	Why  string     // the evidence
+}
+
+// Repair is a condition of Nodes by which a health check replaces or restarts a node.
+type Repair struct {
+	By        string // KIND NAMESPACE/NAME of the health check
+	Condition string // type of the condition, with status True
+	After     time.Duration
 }
 
 // OwnNodePolicy is the end of the name of the ValidatingAdmissionPolicy that limits an agent to its

@@ -30,6 +30,9 @@ var clusterRules = []rule[ClusterFacts]{
 		eachAgent(func(a *Agent) string {
 			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent has not renewed its lease for %s; it lasts %s", a.Silent.Round(time.Second), a.Lasts))
 		})},
+	{Code{"no-agents", Error, "No node has an agent: all nodes are protected by their kubelets alone.",
+		"check that the DaemonSet has pods, and that --heartbeat-namespace is the namespace of the agents' leases"},
+		withoutAgents},
 	{Code{"agent-missing", Warning, "A node has no agent.", "check that the DaemonSet tolerates the node's taints, and selects it"},
 		withoutAgent},
 	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
@@ -48,11 +51,15 @@ var clusterRules = []rule[ClusterFacts]{
 		func(f *ClusterFacts) []trouble {
 			return when(f.Policies.Known && !slices.ContainsFunc(f.Policies.Value, func(name string) bool { return strings.HasSuffix(name, OwnNodePolicy) }), "no ValidatingAdmissionPolicy is bound with a name that ends in "+OwnNodePolicy)
 		}},
+	{Code{"node-repair-on-pressure", Warning, fmt.Sprintf("A health check repairs nodes that have been under pressure for less than %.0f min. A repair ends all pods of a node, an eviction one.", minRepairDelay.Minutes()),
+		fmt.Sprintf("remove the conditions of pressure from the health check, or give them %.0f min or more", minRepairDelay.Minutes())},
+		func(f *ClusterFacts) []trouble { return one(earlyRepairs(f)) }},
 	{kubeletVersion,
 		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
 	unknown("unknown-nodes", Warning, "the nodes and the leases of their agents", atCluster, func(f *ClusterFacts) string { return f.Nodes.missing() }),
 	unknown("unknown-policies", Warning, "the admission policies", atCluster, func(f *ClusterFacts) string { return f.Policies.missing() }),
 	unknown("unknown-lifecycle-controllers", Warning, "the lifecycle controllers", atCluster, func(f *ClusterFacts) string { return f.LifecycleControllers.missing() }),
+	unknown("unknown-node-repair", Info, "the health checks that repair nodes", "set --kubeconfig for an account that may list machinehealthchecks and nodehealthchecks", func(f *ClusterFacts) string { return f.Repairs.missing() }),
 	unknown("unknown-clock", Warning, "the API server's clock", atCluster, func(f *ClusterFacts) string { return f.Ahead.missing() }),
 }
 
@@ -106,9 +113,14 @@ func (f *ClusterFacts) names(of func(*Node) bool) (names []string) {
 	return names
 }
 
+func withoutAgents(f *ClusterFacts) []trouble {
+	names := f.names(func(n *Node) bool { return n.Agent == nil })
+	return when(len(names) > 0 && len(names) == len(f.Nodes.Value), fmt.Sprintf("none of %d nodes has an agent", len(names)))
+}
+
 func withoutAgent(f *ClusterFacts) []trouble {
 	names := f.names(func(n *Node) bool { return n.Agent == nil })
-	return when(len(names) > 0, fmt.Sprintf("%d of %d nodes have no agent: %s", len(names), len(f.Nodes.Value), someOf(names)))
+	return when(len(names) > 0 && len(names) < len(f.Nodes.Value), fmt.Sprintf("%d of %d nodes have no agent: %s", len(names), len(f.Nodes.Value), someOf(names)))
 }
 
 func notArmed(f *ClusterFacts) []trouble {

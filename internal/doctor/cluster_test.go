@@ -18,6 +18,8 @@ func healthyCluster() doctor.ClusterFacts {
 		Policies: doctor.Known([]string{"plimsoll-agent-own-node"}),
 		LifecycleControllers: doctor.Known([]doctor.LifecycleController{{Name: "plimsoll-controller", Ours: true, Acts: doctor.Known(true), Why: "--mode"},
 			{Name: "kube-controller-manager", Acts: doctor.Known(false), Why: "--controllers"}}),
+		Repairs: doctor.Known([]doctor.Repair{{By: "MachineHealthCheck a/b", Condition: "Ready", After: time.Minute},
+			{By: "MachineHealthCheck a/b", Condition: "DiskPressure", After: 30 * time.Minute}}),
 		Ahead: doctor.Known(time.Duration(0)),
 	}
 }
@@ -41,6 +43,12 @@ func TestExamineCluster_ReportsEachFinding(t *testing.T) {
 		{"agent-findings", "b", "right-missing, swap-on", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent.Findings = []string{"right-missing", "swap-on"} }},
 		{"agent-silent", "a", "has not renewed its lease for 1m0s", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Silent = time.Minute }},
 		{"agent-missing", "", "1 of 3 nodes have no agent: b", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent = nil }},
+		{"no-agents", "", "none of 3 nodes has an agent", func(f *doctor.ClusterFacts) {
+			for i := range f.Nodes.Value {
+				f.Nodes.Value[i].Agent = nil
+			}
+		}},
+		{"", "", "", func(f *doctor.ClusterFacts) { f.Nodes.Value = nil }},
 		{"agents-not-armed", "", "2 of 3 nodes have an agent that does not act: a, b (by flag)", func(f *doctor.ClusterFacts) {
 			for i := range 2 {
 				f.Nodes.Value[i].Agent.Armed, f.Nodes.Value[i].Agent.Reason = false, "by flag"
@@ -50,6 +58,11 @@ func TestExamineCluster_ReportsEachFinding(t *testing.T) {
 		{"agents-differ-in-thresholds", "", "abc on 2, none on 1", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Thresholds = "" }},
 		{"policy-missing", "", "agent-own-node", func(f *doctor.ClusterFacts) { f.Policies = doctor.Known([]string{"another"}) }},
 		{"kubelet-version", "a", "v1.30.4", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].KubeletVersion = "v1.30.4" }},
+		{"node-repair-on-pressure", "", "MachineHealthCheck a/b repairs a node after 29m59s of DiskPressure", func(f *doctor.ClusterFacts) { f.Repairs.Value[1].After -= time.Second }},
+		{"node-repair-on-pressure", "", "after 5m0s of plimsoll.dev/MemoryPressure", func(f *doctor.ClusterFacts) {
+			f.Repairs.Value[0] = doctor.Repair{By: "NodeHealthCheck c", Condition: "plimsoll.dev/MemoryPressure", After: 5 * time.Minute}
+		}},
+		{"unknown-node-repair", "", "forbidden", func(f *doctor.ClusterFacts) { f.Repairs.Known, f.Repairs.Cause = false, "forbidden" }},
 		{"unknown-nodes", "", "EIO", func(f *doctor.ClusterFacts) { f.Nodes = doctor.Unknown[[]doctor.Node]("EIO") }},
 		{"unknown-policies", "", "EIO", func(f *doctor.ClusterFacts) { f.Policies = doctor.Unknown[[]string]("EIO") }},
 		{"unknown-lifecycle-controllers", "", "EIO", func(f *doctor.ClusterFacts) {

@@ -75,9 +75,15 @@ func (r *real) awaitSpace(bytes int64) {
 	r.t.Helper()
 	tick := time.NewTicker(pollEvery) // statfs has no event
 	defer tick.Stop()
-	for begun := time.Now(); r.space() < bytes; <-tick.C {
+	begun, grown, last := time.Now(), time.Now(), r.space()
+	// As the collector does, it waits until containerd has deleted every file.
+	for last < bytes || time.Since(grown) < quiet {
 		if time.Since(begun) > 10*time.Second {
-			r.t.Fatalf("%d bytes are available after 10 s, want %d", r.space(), bytes)
+			r.t.Fatalf("%d bytes are available after 10 s, want %d", last, bytes)
+		}
+		<-tick.C
+		if now := r.space(); now >= last+noise {
+			grown, last = time.Now(), now
 		}
 	}
 }

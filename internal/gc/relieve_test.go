@@ -240,14 +240,16 @@ func TestRise_ShowsExpectedOrFinalGrowth(t *testing.T) {
 		shows    bool
 	}{
 		"no growth":                      {full, []sample{{0, 500 * mib}, {time.Minute, 500 * mib}}, false},
-		"half of the expected size":      {full, []sample{{0, 550 * mib}}, true},
+		"half of the expected size":      {full, []sample{{0, 550 * mib}, {pollEvery, 550 * mib}}, true},
+		"half of it, growing":            {full, []sample{{0, 550 * mib}}, false},
+		"half of it, still growing":      {full, []sample{{0, 550 * mib}, {pollEvery, 560 * mib}}, false},
 		"less than half, growing":        {full, []sample{{0, 549 * mib}}, false},
 		"less than half, final":          {full, []sample{{0, 549 * mib}, {quiet, 549 * mib}}, true},
 		"continued growth":               {full, []sample{{0, 510 * mib}, {quiet - 1, 520 * mib}, {quiet, 520 * mib}}, false},
 		"unknown size, growing":          {0, []sample{{0, 900 * mib}}, false},
 		"unknown size, final":            {0, []sample{{0, 900 * mib}, {quiet, 900 * mib}}, true},
 		"below noise":                    {0, []sample{{0, 500*mib + noise - 1}, {quiet, 500*mib + noise - 1}}, false},
-		"concurrent writes":              {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}}, true},
+		"concurrent writes":              {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}, {pollEvery + time.Millisecond, 350 * mib}}, true},
 		"growth used up by other writes": {0, []sample{{0, 600 * mib}, {quiet, 400 * mib}}, true},
 	} {
 		r := rise{lowest: 500 * mib}

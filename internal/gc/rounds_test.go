@@ -119,8 +119,8 @@ func TestImageRound_RemovesFromHighToLow(t *testing.T) {
 		inBubble(t, func(t *testing.T, e *env) {
 			e.addImages(strings.Fields(tc.images)...)
 			defer e.run(e.collector(func(o *Options) { o.ImageHigh, o.ImageLow = tc.high, 50 }))()
-			e.expect() // the TTL of images present at the start has just begun
-			pass(5 * time.Minute)
+			e.expect()                        // the TTL of images present at the start has just begun
+			pass(5*time.Minute + time.Second) // a removal waits for the end of the one before
 			e.expect(tc.want...)
 			if len(e.reportedEvents()) > 0 || e.counts["space"] != len(tc.want) || e.freed[signals.UnusedImages] != int64(len(tc.want))*100*mib {
 				t.Errorf("%s: got events %v, counts %v, freed %v", tc.name, e.reportedEvents(), e.counts, e.freed)

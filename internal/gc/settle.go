@@ -38,9 +38,12 @@ func (c *Collector) newSweep(enough func(context.Context) (bool, error)) *sweep 
 }
 
 // settle waits, between removals, until a removal made when from bytes were available shows in the
-// measurement. It shows as half of the expected bytes, because layers are shared, or as a growth
-// that has ended. An expectation of 0 is unknown. It returns immediately if enough space is
-// available.
+// measurement. It shows as half of the expected bytes, because layers are shared, and a measurement
+// without growth, or as a growth that has ended. An expectation of 0 is unknown. It returns immediately
+// if enough space is available.
+//
+// The next removal must not come earlier: containerd forgets one that it gets while it deletes the files
+// of the last collection, and collects it with a later removal only (containerd 2.4, plugins/gc/scheduler.go).
 func (s *sweep) settle(ctx context.Context, from, expected int64) error {
 	shown, err := s.await(ctx, from, expected, s.left/2)
 	if !shown && !s.pending {
@@ -107,5 +110,6 @@ func (r *rise) shows(expected int64, now time.Time) bool {
 	if r.grown == 0 {
 		return false
 	}
-	return expected > 0 && r.grown >= expected/2 || now.Sub(r.last) >= quiet
+	still := now.Sub(r.last)
+	return expected > 0 && r.grown >= expected/2 && still >= pollEvery || still >= quiet
 }

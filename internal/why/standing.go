@@ -15,7 +15,8 @@ type Standing struct {
 	UID      string `json:"uid"`
 	Phase    string `json:"phase"`
 	Priority int32  `json:"priority"`
-	// Protection is why the pod is never evicted; empty: it may be.
+	// Protection is why the pod is never evicted, as far as its object has that. The configuration of the agent may
+	// protect further pods.
 	Protection string `json:"protection,omitempty"`
 	// Requested describes a pending request for a soft eviction.
 	Requested string             `json:"requested,omitempty"`
@@ -108,6 +109,9 @@ func lastPlace(pod *signals.Pod, of signals.Resource, records []decisionlog.Reco
 // onlyAgent is what no object of the cluster has.
 const onlyAgent = "Its usage and its place among the pods of the node now: the agent measures both when it has to choose, and records them with the next eviction there."
 
+// onlyConfigured is what no object has either.
+const onlyConfigured = "Whether the agent's configuration protects it, by its namespace or its annotations, and whether limits on evictions apply."
+
 // text returns the standing for people.
 func (s *Standing) text(node string) string {
 	var b strings.Builder
@@ -126,7 +130,7 @@ func (s *Standing) text(node string) string {
 	for i := range s.Resources {
 		s.Resources[i].write(&b)
 	}
-	b.WriteString("\nNot known to the cluster:\n  - " + onlyAgent + "\n")
+	b.WriteString("\nNot known to the cluster:\n  - " + onlyAgent + "\n  - " + onlyConfigured + "\n")
 	for _, u := range s.Unknown {
 		b.WriteString("  - " + u + "\n")
 	}

@@ -55,6 +55,7 @@ pid.available
 
 Not known to the cluster:
   - Its usage and its place among the pods of the node now: the agent measures both when it has to choose, and records them with the next eviction there.
+  - Whether the agent's configuration protects it, by its namespace or its annotations, and whether limits on evictions apply.
 `
 	if got := x.Text(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -201,6 +201,9 @@ func (x *Explanation) writeAdvice(b *strings.Builder) {
 		b.WriteString("\nThe ranking is not recorded.\n")
 	case r.Choice.Deleted:
 		b.WriteString("\nIt was being deleted already. Its request, usage and priority did not decide.\n")
+	case r.Choice.Limited:
+		b.WriteString("\nA pod before it was passed over for a limit on evictions. While the limit lasts, a later pod is evicted only if it exceeds\n" +
+			"its request and alone holds the missing amount, as this one did. Otherwise another such pod is evicted, or none.\n")
 	case x.Next == "":
 		b.WriteString("\nNo other pod could have been evicted: no request, usage or priority would have saved this one.\n")
 	case len(x.Changes) == 0:

@@ -61,6 +61,8 @@ func TestText_OtherEvictions(t *testing.T) {
 	first.Choice.Kubelet = "ns/pod-9"
 	deleted := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib}, ranking.Key{Usage: 300 * mib})
 	deleted.Choice.Deleted = true
+	limited := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib, Request: 10 * mib}, ranking.Key{Usage: 300 * mib})
+	limited.Choice.Limited = true
 	later := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib}, ranking.Key{Usage: 300 * mib})
 	later.Signal, later.Threshold, later.Choice.Cause = "swap.available", "swap.available<1Gi", "swap.available"
 	begun := record(signals.MemoryAvailable, ranking.Key{Usage: 500 * mib})
@@ -85,6 +87,7 @@ func TestText_OtherEvictions(t *testing.T) {
 			"  - a priority of at least 1; it was 0\n", "Kubelet:  would have evicted ns/pod-9\n",
 			"Not ns/pod-1 instead: ns/pod-0 is further above its request: by 490Mi, and ns/pod-1 by 300Mi.\n"}, nil},
 		"chosen for its deletion": {deleted, []string{"Deleted pods held the missing amount", "It was being deleted already"}, []string{"Each of these", "Not ns/", "instead"}},
+		"after a limit":           {limited, []string{"passed over for a limit on evictions", "alone holds the missing amount", "is evicted, or none"}, []string{"Each of these", "Not ns/", "instead"}},
 		"of a later version":      {later, []string{"Cause:    swap.available swap.available<1Gi\n", "The ranking is not recorded"}, []string{"limit"}},
 		"without an end":          {begun, []string{"The soft eviction of pod ns/pod-0 from node n began. Its end is not recorded."}, []string{"was evicted"}},
 		"it did not end":          {stuck, []string{"had not ended when the wait for it was over"}, []string{"was evicted"}},

@@ -105,9 +105,11 @@ func TestConditions_WithoutKubelet(t *testing.T) {
 	s.until("pressure is reported", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue))
 	s.must(heavy.Do(t.Context(), "release"))
 	s.must(heavy.Do(t.Context(), "fill 330MiB"))
-	var over time.Time
+	const dip = 2 * time.Second
+	var begun, over time.Time
 	for round := range rounds {
-		s.must(heavy.Do(t.Context(), "dip 120MiB for 2s"))
+		begun = time.Now() // a busy machine reports the end of a dip late
+		s.must(heavy.Do(t.Context(), "dip 120MiB for "+dip.String()))
 		over = time.Now()
 		if round == rounds/2 {
 			s.must(a.Kill())
@@ -123,8 +125,8 @@ func TestConditions_WithoutKubelet(t *testing.T) {
 		s.until("the lease in "+namespace+" is renewed", func() bool { return s.renewed(namespace).After(over) })
 	}
 	s.until("the end of the pressure is reported", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionFalse))
-	if lasted := time.Since(over); lasted < transition-time.Second {
-		t.Errorf("pressure was reported as ended after %s", lasted)
+	if lasted := time.Since(begun); lasted < dip+transition-time.Second {
+		t.Errorf("pressure was reported as ended %s after the begin of the last dip", lasted)
 	}
 	s.running(heavy)
 	s.nodeEvents("NodeHasInsufficientMemory", "NodeHasSufficientMemory")

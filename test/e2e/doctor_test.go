@@ -266,11 +266,11 @@ func TestDoctor_OfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func() found { t.Helper(); return call(t, "--cluster", "--kubeconfig="+admin) }
-	if got := check(); !got.has("agent-missing") || !got.has("policy-missing") || got.status != 0 {
+	if got := check(); !got.has("no-agents") || !got.has("policy-missing") || got.status != 3 {
 		t.Errorf("a cluster without Plimsoll: status %d: %s", got.status, got.text)
 	}
 	w.start("--eviction-hard=memory.available<250Mi", "--max-fill-rate=1Gi")
-	w.until("the agent's lease exists", func() bool { return !check().has("agent-missing") })
+	w.until("the agent's lease exists", func() bool { return !check().has("no-agents") })
 	w.until("kube-controller-manager leads", func() bool { return !check().has("no-lifecycle-controller") })
 	w.restarted = true // the policy refuses a token without a node; the lease remains valid for some time
 	w.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))

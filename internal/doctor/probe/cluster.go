@@ -38,11 +38,13 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 		f.Nodes = doctor.Unknown[[]doctor.Node](err.Error())
 		f.LifecycleControllers = doctor.Unknown[[]doctor.LifecycleController](err.Error())
 		f.Policies = o.policies(ctx)
+		f.Repairs = o.repairs(ctx)
 		return f
 	}
 	var group sync.WaitGroup
 	group.Go(func() { f.Nodes = o.nodes(ctx, nodes.Items, now) })
 	group.Go(func() { f.Policies = o.policies(ctx) })
+	group.Go(func() { f.Repairs = o.repairs(ctx) })
 	group.Go(func() { f.LifecycleControllers = o.controllers(ctx, nodes.Items, now) })
 	group.Wait()
 	return f

@@ -24,6 +24,12 @@ const (
 	expiryDelay  = 5 * time.Minute
 	// deletePace is the minimum time between two deletions: nothing waits for them.
 	deletePace = 100 * time.Millisecond
+	// maxFailures is the number of records that may fail in one search. Those that a policy of others protects do not
+	// preserve all later ones.
+	maxFailures = 10
+	// recordsPerPage bounds a page to 20 MiB, whatever others wrote: the memory of the controller is limited.
+	recordsPerPage = 20
+	maxRecordPages = 2500
 )
 
 // Expiry deletes the records of nodes that are gone, once they are too old or too many. It requires the rights to list
@@ -80,34 +86,46 @@ func (x *Expiry) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// sweep deletes the records of nodes that are gone and are older than MaxAge, and the oldest beyond maxGone. Returns
-// an error if that is not known of all of them, or one cannot be deleted.
+// sweep deletes the records of nodes that are gone and are older than MaxAge, and the oldest beyond maxGone. Those of
+// the future, which a wrong clock or a stolen token dated, count as the oldest there: they would displace all others.
+// Returns an error if that is not known of all of them, or one cannot be deleted.
 func (x *Expiry) sweep(ctx context.Context, now time.Time) (deleted int, err error) {
 	gone, last, err := x.list(ctx)
 	if err != nil {
 		return 0, x.explain(err)
 	}
+	future := now.Add(evictionlog.MaxAhead)
 	if last.Before(now) { // the clock of this machine may be ahead
 		now = last
 	}
-	slices.SortFunc(gone, func(a, b leftover) int { return a.written.Compare(b.written) })
-	surplus := len(gone) - maxGone
+	rank := func(r *leftover) time.Time {
+		if r.written.After(future) {
+			return time.Time{}
+		}
+		return r.written
+	}
+	slices.SortFunc(gone, func(a, b leftover) int { return rank(&a).Compare(rank(&b)) })
+	surplus, failures := len(gone)-maxGone, 0
 	for i := range gone {
 		if i >= surplus && now.Sub(gone[i].written) <= evictionlog.MaxAge {
+			continue
+		}
+		if failures >= maxFailures || !x.Leads() {
 			break
 		}
-		is, err := x.remove(ctx, &gone[i])
-		if err != nil {
-			return deleted, x.explain(err)
-		}
-		if is {
+		switch is, failed := x.remove(ctx, &gone[i]); {
+		case failed != nil:
+			if failures++; err == nil {
+				err = failed
+			}
+		case is:
 			deleted++
 		}
 		if !x.pause(ctx, deletePace) {
 			return deleted, ctx.Err()
 		}
 	}
-	return deleted, nil
+	return deleted, x.explain(err)
 }
 
 // list returns the records of unknown nodes, and the time of the last write of any record.
@@ -116,8 +134,8 @@ func (x *Expiry) list(ctx context.Context) (gone []leftover, last time.Time, err
 	if err != nil {
 		return nil, last, err
 	}
-	options := metav1.ListOptions{Limit: nodesPerPage}
-	for range maxPages { // the rest follows after deletions
+	options := metav1.ListOptions{Limit: recordsPerPage}
+	for range maxRecordPages { // the rest follows after deletions
 		ctx, cancel := context.WithTimeout(ctx, api.RequestTimeout)
 		list, err := x.Client.ConfigMaps(x.Namespace).List(ctx, options)
 		cancel()
@@ -126,7 +144,7 @@ func (x *Expiry) list(ctx context.Context) (gone []leftover, last time.Time, err
 		}
 		for i := range list.Items {
 			m := &list.Items[i]
-			if _, is := m.Data[Key]; !is {
+			if _, is := m.Data[Key]; !is || m.DeletionTimestamp != nil { // a finalizer of others holds it
 				continue
 			}
 			written := writtenAt(m)
@@ -164,7 +182,11 @@ func (x *Expiry) remove(ctx context.Context, r *leftover) (deleted bool, err err
 	return true, nil
 }
 
+// explain adds the attempt, and the remedy, unless err is nil.
 func (x *Expiry) explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	err = fmt.Errorf("delete the records of evictions of nodes that are gone in the namespace %s: %w", x.Namespace, err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w: grant the controller's service account the right to list and delete configmaps there, and to get nodes: apply deploy/rbac/controller.yaml", err)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog"
@@ -128,10 +129,7 @@ func TestExpiry_NeedsTwoClocks(t *testing.T) {
 	})
 	runExpiry(t, func(c *cleaner) {
 		c.write("gone", store.Key)
-		forged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "thief", CreationTimestamp: metav1.NewTime(time.Now().AddDate(80, 0, 0))}, Data: map[string]string{store.Key: ""}}
-		if err := c.Tracker().Add(forged); err != nil {
-			t.Fatal(err)
-		}
+		c.add("thief", time.Now().AddDate(80, 0, 0))
 		pass(searches)
 		c.expect("a record of the future", "gone", "thief")
 	})
@@ -154,15 +152,23 @@ func TestExpiry_ReadsNodeFirst(t *testing.T) {
 	})
 }
 
+// add adds the record of a node that was created at a time.
+func (c *cleaner) add(name string, created time.Time, finalizers ...string) {
+	c.t.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(created), Finalizers: finalizers}, Data: map[string]string{store.Key: ""}}
+	if len(finalizers) > 0 {
+		m.DeletionTimestamp = &m.CreationTimestamp
+	}
+	if err := c.Tracker().Add(m); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 func TestExpiry_BoundsRecordsOfNodesThatAreGone(t *testing.T) {
 	runExpiry(t, func(c *cleaner) {
 		c.leads = false
 		for i := range 1003 {
-			created := metav1.NewTime(time.Now().Add(time.Duration(i) * time.Second))
-			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("gone-%04d", i), CreationTimestamp: created}, Data: map[string]string{store.Key: ""}}
-			if err := c.Tracker().Add(m); err != nil {
-				t.Fatal(err)
-			}
+			c.add(fmt.Sprintf("gone-%04d", i), time.Now().Add(time.Duration(i)*time.Second))
 		}
 		pass(searches)
 		if n := len(c.names()); n != 1003 {
@@ -193,5 +199,81 @@ func TestExpiry_RetriesAndNamesMissingRight(t *testing.T) {
 		c.Fail("delete configmaps", nil)
 		pass(time.Hour)
 		c.expect("it works again", "writes")
+	})
+}
+
+// Without the admission policy a stolen token creates any record, of any time. Those of the future do not displace true
+// ones, nor do those that a finalizer holds, which are not deleted again either.
+func TestExpiry_ForgedRecordsDisplaceNone(t *testing.T) {
+	runExpiry(t, func(c *cleaner) {
+		c.write("gone", store.Key)
+		for i := range 1000 {
+			c.add(fmt.Sprintf("thief-%d", i), time.Now().AddDate(80, 0, i))
+			c.add(fmt.Sprintf("held-%d", i), time.Now(), "thief/holds")
+		}
+		pass(searches)
+		if names := c.names(); len(names) != 2000 || names[0] != "gone" {
+			t.Errorf("%d records are left, the first is %s", len(names), names[0])
+		}
+		if n := c.Called("delete configmaps"); n != 1 {
+			t.Errorf("%d deletions", n)
+		}
+	})
+}
+
+// The memory of the controller does not depend on the size of what others wrote, which is up to 1 MiB each.
+func TestExpiry_PagesAreSmall(t *testing.T) {
+	runExpiry(t, func(c *cleaner) {
+		pass(searches)
+		pages := 0
+		for _, a := range c.Actions() {
+			if l, is := a.(clienttesting.ListActionImpl); is {
+				if pages++; l.ListOptions.Limit < 1 || l.ListOptions.Limit > 20 {
+					t.Errorf("a page of %d", l.ListOptions.Limit)
+				}
+			}
+		}
+		if pages == 0 {
+			t.Error("nothing was listed")
+		}
+	})
+}
+
+// A record that cannot be deleted preserves no other one, and many of them cost few requests.
+func TestExpiry_ContinuesAfterFailure(t *testing.T) {
+	runExpiry(t, func(c *cleaner) {
+		c.PrependReactor("delete", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			protected := strings.HasPrefix(a.(clienttesting.DeleteAction).GetName(), "protected")
+			return protected, nil, map[bool]error{true: errors.New("denied by a webhook")}[protected]
+		})
+		c.write("protected", store.Key)
+		pass(time.Minute)
+		c.write("gone", store.Key)
+		pass(2 * evictionlog.MaxAge)
+		c.write("writes", store.Key)
+		pass(searches)
+		c.expect("behind a protected one", "protected", "writes")
+		if c.log.Count("denied by a webhook") != 1 {
+			t.Errorf("%s", &c.log)
+		}
+	})
+}
+
+// A process that no longer leads deletes nothing more.
+func TestExpiry_StopsWithoutLeadership(t *testing.T) {
+	runExpiry(t, func(c *cleaner) {
+		for i := range 100 {
+			c.write(fmt.Sprint("gone-", i), store.Key)
+		}
+		c.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			c.leads = false
+			return false, nil, nil
+		})
+		pass(2 * evictionlog.MaxAge)
+		c.write("writes", store.Key)
+		pass(searches)
+		if n := len(c.names()); n != 100 {
+			t.Errorf("%d records are left, want all but one", n)
+		}
 	})
 }

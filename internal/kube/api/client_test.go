@@ -26,6 +26,7 @@ import (
 type recording struct {
 	mu       sync.Mutex
 	requests []string
+	body     string // of the last one
 }
 
 func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -33,6 +34,7 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	form := ""
+	r.body = string(body)
 	if strings.HasPrefix(string(body), "k8s\x00") {
 		form = " protobuf"
 	}
@@ -120,10 +122,15 @@ func TestClient_Deletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uid := types.UID("u")
-	err = c.ConfigMaps("a").Delete(t.Context(), "m", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	uid, version := types.UID("uid-1"), "version-2"
+	err = c.ConfigMaps("a").Delete(t.Context(), "m", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	if want := "DELETE /api/v1/namespaces/a/configmaps/m protobuf"; !apierrors.IsForbidden(err) || len(r.requests) != 1 || r.requests[0] != want {
 		t.Errorf("requested %q, %v, want %s", r.requests, err, want)
+	}
+	for _, part := range []string{"DeleteOptions", "uid-1", "version-2"} {
+		if !strings.Contains(r.body, part) {
+			t.Errorf("no %s in the body %q", part, r.body)
+		}
 	}
 }
 

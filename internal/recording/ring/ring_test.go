@@ -1,11 +1,8 @@
 package ring
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -440,58 +437,6 @@ func TestRing_OpensLater(t *testing.T) {
 	}
 }
 
-// A check with another configuration begins a segment with it, and no check is lost. Without a storage the
-// last configuration is that of the first segment.
-func TestRing_ConfigurationBeginsSegment(t *testing.T) {
-	for name, failures := range map[string]int{"open": 0, "opens later": 2} {
-		m := disk(t)
-		synctest.Test(t, func(*testing.T) {
-			o, attempts := options(), 0
-			o.Header.Config = json.RawMessage(`{"n":0}`)
-			r := start(o, func() (storage, error) {
-				if attempts++; attempts <= failures {
-					return nil, errInUse
-				}
-				return m, nil
-			})
-			for n := range 60 {
-				if n%10 == 5 {
-					r.Next().Config = fmt.Appendf(nil, `{"n":%d}`, n)
-				} else {
-					r.Next()
-				}
-				e := &r.slots[r.tail.Load()%queueLength]
-				e.Check.Seq, e.Check.Snapshot.At = uint64(n), time.Now()
-				r.Commit(time.Now(), true)
-				<-time.After(time.Second)
-			}
-			r.Close()
-		})
-		config, last := "", uint64(0)
-		for _, s := range m.segments {
-			reader := recording.NewReader(s.data)
-			for e := reader.Next(); e != nil; e = reader.Next() {
-				switch {
-				case e.Header != nil:
-					config = string(e.Header.Config)
-				case e.Check != nil:
-					last = e.Check.Seq
-					want := fmt.Sprintf(`{"n":%d}`, (last+5)/10*10-5)
-					if last < 5 {
-						want = `{"n":0}`
-					}
-					if config != want {
-						t.Errorf("%s: check %d is below the configuration %s, want %s", name, last, config, want)
-					}
-				}
-			}
-		}
-		if last != 59 || failures == 0 && len(m.segments) != 7 {
-			t.Errorf("%s: %d segments, the last check is %d", name, len(m.segments), last)
-		}
-	}
-}
-
 // Usage of pods is measured every ten seconds, and every second near a threshold.
 func TestRing_MeasuresByDistance(t *testing.T) {
 	m := disk(t)
@@ -543,63 +488,5 @@ func TestStep_IgnoresJitter(t *testing.T) {
 		if got := step(tc.byTimeOfDay, tc.elapsed); got != tc.want {
 			t.Errorf("%s by the time of day, %s elapsed: %s", tc.byTimeOfDay, tc.elapsed, got)
 		}
-	}
-}
-
-// A segment that a killed process has reserved space for is cut, and never appended to.
-func TestDirectory_ContinuesWithNewSegment(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "recording")
-	d, err := openDirectory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := d.create(41, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte("torn")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openDirectory(dir); !errors.Is(err, errInUse) {
-		t.Errorf("a second process: %v", err)
-	}
-	f.Close()
-	d.close() // as by the end of the process
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o := options()
-	o.Dir = dir
-	r := Start(o)
-	offer(r, 1, false)
-	r.Close()
-	segments, err := List(dir)
-	if err != nil || len(segments) != 2 || segments[0].Number != 41 || segments[1].Number != 42 {
-		t.Fatalf("segments %+v, %v", segments, err)
-	}
-	for _, s := range segments {
-		if s.bytes > 64<<10 {
-			t.Errorf("segment %d of %d bytes occupies %d", s.Number, s.Size, s.bytes)
-		}
-	}
-	data, err := segments[1].Read()
-	if checks, damage := readChecks(data); err != nil || len(checks) != 1 || damage != (recording.Damage{}) {
-		t.Errorf("read %d checks, %+v, %v", len(checks), damage, err)
-	}
-}
-
-func TestDirectory_Faults(t *testing.T) {
-	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openDirectory(filepath.Join(blocked, "below")); err == nil {
-		t.Error("a directory below a file was created")
-	}
-	if _, err := List(blocked); err == nil {
-		t.Error("a file was listed")
-	}
-	if _, err := (Segment{Path: filepath.Join(t.TempDir(), "none")}).Read(); err == nil {
-		t.Error("a missing segment was read")
 	}
 }

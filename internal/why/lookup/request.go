@@ -3,11 +3,14 @@ package lookup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog"
 	"plimsoll.dev/plimsoll/internal/kube/client"
@@ -42,6 +45,9 @@ func (r *Request) Run(ctx context.Context) error {
 	defer cancel()
 	all, err := r.search(ctx, clients)
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("%w: not all records were read within %s: name the node of the pod with --node, or give a longer --timeout", err, r.Timeout)
+		}
 		return err
 	}
 	for i, e := range all.evictions {
@@ -49,6 +55,9 @@ func (r *Request) Run(ctx context.Context) error {
 	}
 	var none error
 	if len(all.evictions) == 0 {
+		if r.Pod != "" && (r.Node != "" || r.AllNodes) {
+			all.pod, all.podErr = r.readPod(ctx, clients) // search did not
+		}
 		none = r.none(all, clients)
 		s := r.standing(ctx, clients, all.pod)
 		if s == nil {
@@ -78,6 +87,9 @@ func (r *Request) write(all found) error {
 		return err
 	}
 	var err error
+	if all.onlyEarlier {
+		fmt.Fprintf(r.Out, "Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
+	}
 	if r.Pod == "" {
 		err = writeTable(r.Out, all.evictions)
 	} else {
@@ -97,6 +109,14 @@ func (r *Request) write(all found) error {
 		_, err = fmt.Fprintf(r.Out, "\nRead: the records of node %s, where this pod is. Earlier pods of the same name may have been evicted elsewhere: --all-nodes.\n", all.node)
 	}
 	return err
+}
+
+// placeOf describes where a pod is.
+func placeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return "on no node yet"
+	}
+	return "on node " + pod.Spec.NodeName
 }
 
 func (r *Request) unreadableText(all found) string {
@@ -135,13 +155,16 @@ func (r *Request) none(all found, clients *client.Clients) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s.\n", what, where)
-	fmt.Fprintf(&b, "A record is dropped after %d days, when more recent ones need its place, and with the Node that it belongs to.\n", evictionlog.MaxAge/(24*time.Hour))
+	fmt.Fprintf(&b, "A record is dropped after %d days, when more recent ones need its place, and with its Node where no controller runs.\n", evictionlog.MaxAge/(24*time.Hour))
 	if all.unreadable > 0 {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
 		b.WriteString("If agents are disarmed, they evict nothing: see plimsoll doctor --cluster. In another namespace: give --namespace.")
 		return fmt.Errorf("%s", b.String())
+	}
+	if all.podErr != nil {
+		fmt.Fprintf(&b, "Whether the pod exists is not known, which needs the right to get pods in its namespace: %s\n", errorText(all.podErr))
 	}
 	namespace, name, _ := strings.Cut(r.Pod, "/")
 	fmt.Fprintf(&b, `Check the name with plimsoll why --last 20. If another program ended the pod, as a kubelet or the kernel, these may show the cause:

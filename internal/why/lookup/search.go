@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog/store"
@@ -23,7 +24,10 @@ type found struct {
 	nodes      int               // with a record
 	unreadable int               // records of a form that this version does not know
 	node       string            // the records of this node alone were read; empty: those of all nodes
-	pod        *corev1.Pod       // nil: the API server has no such pod, or it could not be read
+	pod        *corev1.Pod       // nil: the API server has no such pod, or it was not read
+	podErr     error             // of reading it
+	// onlyEarlier: the pod has no eviction, and earlier pods of its name have.
+	onlyEarlier bool
 }
 
 // search reads the records of the requested node, or of all nodes. For a pod that the API server has, it reads those
@@ -35,7 +39,7 @@ func (r *Request) search(ctx context.Context, c *client.Clients) (found, error) 
 	}
 	all := found{}
 	if r.Pod != "" && !r.AllNodes {
-		all.pod, _ = r.readPod(ctx, c) // without it, all records are read
+		all.pod, all.podErr = r.readPod(ctx, c) // without it, all records are read
 	}
 	if all.pod != nil && all.pod.Spec.NodeName != "" {
 		of, err := r.readNode(ctx, c, all.pod.Spec.NodeName)
@@ -45,6 +49,7 @@ func (r *Request) search(ctx context.Context, c *client.Clients) (found, error) 
 		}
 	}
 	err := store.Each(ctx, c.Writing, r.Namespace, func(n store.Node) { all.add(r, n) })
+	all.onlyEarlier = all.pod != nil && len(all.evictions) > 0 && !all.has(string(all.pod.UID))
 	return all, err
 }
 
@@ -58,11 +63,15 @@ func (r *Request) readNode(ctx context.Context, c *client.Clients, node string) 
 	return f, err
 }
 
-// readPod reads the requested pod. Returns an error if there is none, or the user may not read it.
+// readPod reads the requested pod. It returns nil without an error if there is none. Returns an error if it cannot be
+// read.
 func (r *Request) readPod(ctx context.Context, c *client.Clients) (*corev1.Pod, error) {
 	namespace, name, _ := strings.Cut(r.Pod, "/")
 	pod, err := c.Writing.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	return pod, nil
@@ -73,11 +82,17 @@ func (f *found) add(r *Request, n store.Node) {
 	f.nodes++
 	f.unreadable += n.Unreadable
 	for i := range n.Records {
-		if e := &n.Records[i]; r.Pod == "" || e.Pod == r.Pod {
+		if e := &n.Records[i]; (r.Pod == "" || e.Pod == r.Pod) && !f.isFalse(e.UID, n.Name) {
 			f.evictions = append(f.evictions, why.Explanation{Node: n.Name, Eviction: e})
 		}
 	}
 	f.bound(r.Last)
+}
+
+// isFalse reports whether a record of another node has the UID of the pod, which was on no node but its own: a thief of
+// the token of that other node wrote it.
+func (f *found) isFalse(uid, node string) bool {
+	return f.pod != nil && uid == string(f.pod.UID) && node != f.pod.Spec.NodeName
 }
 
 // has reports whether a pod has a record.

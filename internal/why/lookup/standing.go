@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,12 +21,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
-// standing returns where the requested pod stands. It returns nil if the pod has ended, does not exist, or cannot be
-// read.
+// standing returns where a pod stands. It returns nil if there is none, or it has ended.
 func (r *Request) standing(ctx context.Context, c *client.Clients, pod *corev1.Pod) *why.Explanation {
-	if pod == nil && r.Pod != "" {
-		pod, _ = r.readPod(ctx, c)
-	}
 	if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
@@ -74,7 +71,7 @@ const maxErrorText = 300
 
 func errorText(err error) string {
 	text := signals.Printable(err.Error())
-	return text[:min(len(text), maxErrorText)]
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
 }
 
 // pressuresOf returns the pressure conditions of a node, by its kubelet or its agent. One that is True counts first.
@@ -102,8 +99,10 @@ func agentText(l *coordinationv1.Lease, now time.Time) string {
 	if reason := l.Annotations[heartbeat.AnnotationArmedReason]; reason != "" {
 		armed += ", " + signals.PrintableName(reason)
 	}
-	if l.Spec.RenewTime == nil || now.Sub(l.Spec.RenewTime.Time) > heartbeat.LeaseDuration {
+	if renewed := l.Spec.RenewTime; renewed == nil {
 		armed = "without a heartbeat: it may be gone. Before, it was " + armed
+	} else if now.Sub(renewed.Time) > heartbeat.LeaseDuration { // or the clock of this machine is ahead
+		armed = fmt.Sprintf("without a heartbeat since %s: it may be gone. Before, it was %s", renewed.UTC().Format(time.RFC3339), armed)
 	}
 	if last := l.Annotations[heartbeat.AnnotationLastCheck]; last != "" {
 		armed += ". Last check: " + signals.PrintableName(last)

@@ -20,8 +20,8 @@ type jobs struct {
 	names []string
 }
 
-// runJobs ends Jobs until the test ends. The account of plimsoll-cleanup must have its rights
-// before.
+// runJobs ends Jobs until the test ends. The accounts of plimsoll-cleanup and plimsoll-test must have
+// their rights before.
 func (s *server) runJobs(t *testing.T) *jobs {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -39,8 +39,8 @@ func (s *server) runJobs(t *testing.T) *jobs {
 				continue
 			}
 			var rights error
-			if job.Name == "plimsoll-cleanup" {
-				rights = s.eventually(ctx, s.mayCleanUp)
+			if hookAccess[job.Name] != nil {
+				rights = s.eventually(ctx, func(ctx context.Context) error { return s.mayRun(ctx, job.Name) })
 			}
 			j.add(job.Name)
 			if err := errors.Join(rights, s.end(ctx, job, j.failing.Load())); err != nil {

@@ -13,10 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/cri"
@@ -258,7 +256,7 @@ func listen(t *testing.T, path string) {
 }
 
 // TestOpenShift_AdmitsPods checks what OpenShift's admission requires: the agents' account may
-// use the constraints of the preset, and no other pod has a fixed user.
+// use the constraints of the preset. TestPodSecurityContext has the users of the other pods.
 func TestOpenShift_AdmitsPods(t *testing.T) {
 	helm := needTool(t, "helm")
 	all := helm.made(t, preset("openshift"), `fullnameOverride="mark"`)
@@ -267,30 +265,9 @@ func TestOpenShift_AdmitsPods(t *testing.T) {
 	if role := binding.RoleRef; role.Kind != "ClusterRole" || role.Name != "system:openshift:scc:"+presets["openshift"].constraints || !slices.Equal(binding.Subjects, []rbacv1.Subject{subject}) {
 		t.Errorf("constraints: %+v of %+v", role, binding.Subjects)
 	}
-	for values, fixed := range map[string]bool{preset("openshift"): false, `nonRootUser=1000`: true} {
-		for name, spec := range unprivileged(t, helm.made(t, values)) {
-			s := spec.Containers[0].SecurityContext
-			if !*s.RunAsNonRoot || (s.RunAsUser != nil) != fixed || (s.RunAsGroup != nil) != fixed {
-				t.Errorf("%s, %s: %+v", values, name, s)
-			}
-			if fixed && (*s.RunAsUser != 1000 || *s.RunAsGroup != 1000) {
-				t.Errorf("%s, %s: user %d, group %d", values, name, *s.RunAsUser, *s.RunAsGroup)
-			}
-		}
-	}
 	for name := range helm.made(t) {
 		if strings.HasSuffix(name, "-scc") {
 			t.Errorf("without securityContextConstraints there is %s", name)
 		}
-	}
-}
-
-// unprivileged returns the pods of the controller and of the Jobs.
-func unprivileged(t *testing.T, all map[string]runtime.Object) map[string]corev1.PodSpec {
-	t.Helper()
-	return map[string]corev1.PodSpec{
-		"controller":   find[*appsv1.Deployment](t, all, "Deployment/plimsoll-controller").Spec.Template.Spec,
-		"config-check": find[*batchv1.Job](t, all, "Job/plimsoll-config-check").Spec.Template.Spec,
-		"cleanup":      find[*batchv1.Job](t, all, "Job/plimsoll-cleanup").Spec.Template.Spec,
 	}
 }

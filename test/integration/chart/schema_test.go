@@ -39,8 +39,6 @@ func TestSchema_RefusesInvalidValues(t *testing.T) {
 		{`agent.updateStrategy.rollingUpdate.maxSurge=1`, []string{"maxSurge"}}, // two agents would share /run/plimsoll
 		{`agent.resources.request={}`, []string{"request"}},
 		{`agent.securityContextConstraints="Privileged!"`, []string{"/agent/securityContextConstraints"}},
-		{`nonRootUser=0`, []string{"/nonRootUser"}},
-		{`nonRootUser="nobody"`, []string{"/nonRootUser"}},
 		{`controller.replicas="2"`, []string{"/controller/replicas"}},
 		{`controller.config.modus="replace"`, []string{"modus"}},
 		{`controller.podDisruptionBudget.minAvailable=1`, []string{"podDisruptionBudget"}},

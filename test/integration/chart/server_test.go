@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,39 +118,6 @@ func (s *server) eventually(ctx context.Context, query func(context.Context) err
 	return err
 }
 
-// mayCleanUp checks the rights for plimsoll cleanup --all, and that broader ones, of use to a thief
-// of its token, are missing.
-func (s *server) mayCleanUp(ctx context.Context) error {
-	for _, c := range []struct {
-		verb, group, resource, name string
-		allowed                     bool
-	}{
-		{"patch", "", "configmaps", "plimsoll-arming", true},
-		{"create", "", "configmaps", "", true},
-		{"list", "coordination.k8s.io", "leases", "", true},
-		{"watch", "coordination.k8s.io", "leases", "", true},
-		{"patch", "", "configmaps", "plimsoll-agent", false},
-		{"get", "", "configmaps", "", false},
-		{"update", "coordination.k8s.io", "leases", "", false},
-		{"get", "", "secrets", "", false},
-		{"list", "", "pods", "", false},
-		{"patch", "", "nodes", "", false},
-	} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + namespace + ":plimsoll-cleanup",
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Name: c.name},
-		}}
-		answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if answer.Status.Allowed != c.allowed {
-			return fmt.Errorf("its account may %s %s %s: %v, want %v", c.verb, c.resource, c.name, answer.Status.Allowed, c.allowed)
-		}
-	}
-	return nil
-}
-
 func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
 	t.Helper()
 	found, err := s.api.AppsV1().DaemonSets(namespace).Get(t.Context(), "plimsoll-agent", metav1.GetOptions{})
@@ -203,6 +169,10 @@ func (s *server) life(t *testing.T) {
 	}
 
 	s.jobs.ran()
+	s.helm.must(t, "test", release)
+	if diff := cmp.Diff([]string{"plimsoll-test"}, s.jobs.ran()); diff != "" {
+		t.Errorf("Jobs of helm test (-want +got):\n%s", diff)
+	}
 	s.helm.must(t, "uninstall", release)
 	if diff := cmp.Diff([]string{"plimsoll-cleanup"}, s.jobs.ran()); diff != "" {
 		t.Errorf("Jobs before it was uninstalled (-want +got):\n%s", diff)

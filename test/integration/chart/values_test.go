@@ -24,15 +24,7 @@ Every value of the chart in ` + "`deploy/helm/plimsoll`" + `, with its default. 
 // TestGeneratedValuesReference_IsUpToDate compares docs/reference/helm-values.md with the comments of
 // values.yaml. Every key has a comment, or is part of one that has.
 func TestGeneratedValuesReference_IsUpToDate(t *testing.T) {
-	text := text(t, filepath.Join(chart, "values.yaml"))
-	var defaults map[string]any
-	if err := yaml.Unmarshal([]byte(text), &defaults); err != nil {
-		t.Fatal(err)
-	}
-	values := commented(text)
-	if len(values) < 60 {
-		t.Fatalf("only %d values have a comment", len(values))
-	}
+	values, defaults := documented(t)
 	general, sections := "", ""
 	for _, v := range values {
 		_, below := lookup(t, defaults, v.path).(map[string]any)
@@ -52,6 +44,19 @@ func TestGeneratedValuesReference_IsUpToDate(t *testing.T) {
 			t.Errorf("values.yaml: %s has no comment", name)
 		}
 	}
+}
+
+// documented returns the values with a comment in values.yaml, and all defaults.
+func documented(t *testing.T) (values []value, defaults map[string]any) {
+	t.Helper()
+	text := text(t, filepath.Join(chart, "values.yaml"))
+	if err := yaml.Unmarshal([]byte(text), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	if values = commented(text); len(values) < 60 {
+		t.Fatalf("only %d values have a comment", len(values))
+	}
+	return values, defaults
 }
 
 // A value is a key of values.yaml with a comment right before it.

@@ -7,16 +7,38 @@
 {{- define "plimsoll.agent" -}}{{ include "plimsoll.fullname" . }}-agent{{- end }}
 {{- define "plimsoll.controller" -}}{{ include "plimsoll.fullname" . }}-controller{{- end }}
 {{- define "plimsoll.cleanup" -}}{{ include "plimsoll.fullname" . }}-cleanup{{- end }}
+{{- define "plimsoll.test" -}}{{ include "plimsoll.fullname" . }}-test{{- end }}
 
 {{- define "plimsoll.config-check" -}}{{ include "plimsoll.fullname" . }}-config-check{{- end }}
 
+{{/* The ServiceAccount of agents or controllers. */}}
+{{- define "plimsoll.account" -}}
+{{- default (include (printf "plimsoll.%s" .component) .root) (index .root.Values .component).serviceAccount.name -}}
+{{- end }}
+
+{{/*
+Labels and annotations of an object: those of the chart, the common ones of the values, and those
+that are given here, which win over the common ones. The schema refuses those of the chart as values.
+*/}}
 {{- define "plimsoll.labels" -}}
 app.kubernetes.io/name: plimsoll
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-{{- with .Values.commonLabels }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- with mergeOverwrite dict (default dict .root.Values.commonLabels) (default dict .labels) }}
 {{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.metadata" -}}
+labels:
+  {{- include "plimsoll.labels" . | nindent 2 }}
+{{- with mergeOverwrite dict (default dict .root.Values.commonAnnotations) (default dict .annotations) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -27,55 +49,35 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Of a pod: without the chart's version, which alone is no reason for another pod. */}}
+{{/*
+The labels and annotations of a pod that the values give: common ones, those of every pod, those of
+the pods of this component.
+*/}}
 {{- define "plimsoll.pod.labels" -}}
-{{ include "plimsoll.selector" . }}
+{{- $own := default dict (index .root.Values .component) }}
+{{- include "plimsoll.selector" . }}
+{{- /* Without the chart's version, which alone is no reason for another pod. */}}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-{{- with .root.Values.commonLabels }}
+{{- with mergeOverwrite dict (default dict .root.Values.commonLabels) (default dict .root.Values.podLabels) (default dict $own.podLabels) }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
 
+{{- define "plimsoll.pod.annotations" -}}
+{{- $own := default dict (index .root.Values .component) }}
+{{- with mergeOverwrite dict (default dict .root.Values.podAnnotations) (default dict $own.podAnnotations) }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/*
+The image of agents or controllers: what the component leaves empty is that of `image`. A tag of its
+own comes without the digest of another image.
+*/}}
 {{- define "plimsoll.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
-{{- else -}}
-{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{/*
-A file of deploy/rbac or deploy/admission with the names of this release. The
-namespace, the accounts and what begins with plimsoll- are renamed; the ConfigMap
-plimsoll-arming is not, because agents look for it by that name.
-*/}}
-{{- define "plimsoll.renamed" -}}
-{{- $text := .text | replace "plimsoll-system" "\x01" | replace "plimsoll-arming" "\x02" -}}
-{{- $text = regexReplaceAll "\\bplimsoll-" $text (printf "%s-" (include "plimsoll.fullname" .root)) -}}
-{{- $text | replace "\x01" .root.Release.Namespace | replace "\x02" "plimsoll-arming" -}}
-{{- end }}
-
-{{/*
-"true" for a namespace that the chart does not make: that of the release, which who installs
-makes, and one that is there already, such as that of records which survived another release.
-*/}}
-{{- define "plimsoll.namespace.given" -}}
-{{- $there := lookup "v1" "Namespace" "" .name | default dict }}
-{{- $marks := dig "metadata" "annotations" dict $there }}
-{{- $ours := and (eq (default "" (index $marks "meta.helm.sh/release-name")) .root.Release.Name) (eq (default "" (index $marks "meta.helm.sh/release-namespace")) .root.Release.Namespace) }}
-{{- if or (eq .name .root.Release.Namespace) (and $there (not $ours)) }}true{{ end }}
-{{- end }}
-
-{{/* Its objects, comments and all, with our labels. */}}
-{{- define "plimsoll.objects" -}}
-{{- $labels := include "plimsoll.labels" .root | indent 4 -}}
-{{- range $object := splitList "\n---\n" (include "plimsoll.renamed" .) }}
-{{- $name := regexFind "(?m)^  name: .*$" $object | trimPrefix "  name: " }}
-{{- if not (and (regexMatch "(?m)^kind: Namespace$" $object) (or $.namespacesMade (include "plimsoll.namespace.given" (dict "root" $.root "name" $name)))) }}
----
-{{ regexReplaceAllLiteral "(?m)^metadata:$" $object (printf "metadata:\n  labels:\n%s" $labels) | trim }}
-{{- end }}
-{{- end }}
+{{- $common := .root.Values.image -}}
+{{- $own := default dict (index .root.Values .component).image -}}
+{{- $digest := ternary $own.digest (default $common.digest $own.digest) (not (empty $own.tag)) -}}
+image: {{ default $common.repository $own.repository }}{{ if $digest }}@{{ $digest }}{{ else }}:{{ coalesce $own.tag $common.tag .root.Chart.AppVersion }}{{ end }}
+imagePullPolicy: {{ default $common.pullPolicy $own.pullPolicy }}
 {{- end }}

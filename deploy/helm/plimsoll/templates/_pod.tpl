@@ -1,4 +1,4 @@
-{{/* Fields that are equal in the pods of agent, controller and cleanup. */}}
+{{/* Fields that are equal in the pods of agent, controller and Jobs. */}}
 
 {{- define "plimsoll.pod.start" -}}
 # Where a token is needed it is mounted below, with a shorter life than the automatic
@@ -37,15 +37,52 @@ dnsPolicy: ClusterFirstWithHostNet
 - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
 
+{{/*
+What needs no root: controller and Jobs. A field that is null is left out, so that the platform
+chooses.
+*/}}
+{{- define "plimsoll.pod.unprivileged" -}}
+{{- $given := dict -}}
+{{- range $field, $value := .Values.podSecurityContext -}}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $given $field $value }}{{ end -}}
+{{- end -}}
+securityContext:
+  {{- toYaml $given | nindent 2 }}
+{{- end }}
+
 {{/* Nothing but the network, and what is mounted to be read. */}}
 {{- define "plimsoll.container.unprivileged" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
-runAsNonRoot: true
-{{- with .Values.nonRootUser }}
-runAsUser: {{ int64 . }}
-runAsGroup: {{ int64 . }}
-{{- end }}
 capabilities: {drop: [ALL]}
-seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The pods of Jobs. */}}
+{{- define "plimsoll.job.metadata" -}}
+labels:
+  {{- include "plimsoll.pod.labels" . | nindent 2 }}
+{{- with include "plimsoll.pod.annotations" . }}
+annotations:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.job.start" -}}
+tolerations:
+  - operator: Exists
+nodeSelector:
+  kubernetes.io/os: linux
+restartPolicy: Never
+# With a lower priority an agent could evict this pod under pressure.
+priorityClassName: {{ .Values.agent.priorityClassName }}
+{{ include "plimsoll.pod.start" . }}
+{{ include "plimsoll.pod.unprivileged" . }}
+{{- end }}
+
+{{- define "plimsoll.job.container" -}}
+securityContext:
+  {{- include "plimsoll.container.unprivileged" . | nindent 2 }}
+resources:
+  requests: {cpu: 10m, memory: 32Mi}
+  limits: {memory: 128Mi}
 {{- end }}

@@ -1,4 +1,4 @@
-module plimsoll.dev/plimsoll/deploy/image
+module plimsoll.dev/plimsoll/deploy
 
 go 1.26.8
 
@@ -6,6 +6,7 @@ require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	go.yaml.in/yaml/v2 v2.4.4
 )
 
 require (

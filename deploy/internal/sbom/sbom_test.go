@@ -1,7 +1,8 @@
-package main
+package sbom
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"encoding/json"
 	"maps"
 	"os"
@@ -12,10 +13,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"plimsoll.dev/plimsoll/deploy/internal/fixture"
 )
+
+func TestMain(m *testing.M) { fixture.Main(m) }
 
 // schema returns the schema of the specification, from the module of the library.
 func schema(t *testing.T) *jsonschema.Schema {
@@ -45,44 +51,45 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-func TestBOM_ListsModulesOfBinary(t *testing.T) {
-	valid, dir, serials := schema(t), t.TempDir(), map[string]string{}
-	for _, b := range binaries(t) {
-		path := filepath.Join(dir, b.arch)
-		if err := writeBOM(path, tested, b); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(path)
+func TestJSON_ListsModulesOfProgram(t *testing.T) {
+	valid, serials := schema(t), map[string]string{}
+	for _, arch := range []string{"amd64", "arm64"} {
+		file := fixture.Program(t, "linux", arch)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		info, err := buildinfo.Read(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := Program{"plimsoll", "1.2.3", time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), text, info}.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(list))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := valid.Validate(document); err != nil {
-			t.Errorf("the list for %s: %v", b.arch, err)
+			t.Errorf("the list for %s: %v", arch, err)
 		}
 		var bom cdx.BOM
-		if err := json.Unmarshal(text, &bom); err != nil {
+		if err := json.Unmarshal(list, &bom); err != nil {
 			t.Fatal(err)
 		}
-		serials[bom.SerialNumber] = b.arch
-		checkParts(t, bom, b)
+		serials[bom.SerialNumber] = arch
+		checkParts(t, bom, file)
 	}
-	if len(serials) != len(architectures) {
+	if len(serials) != 2 {
 		t.Errorf("two lists have one serial number: %v", serials)
 	}
 }
 
-// checkParts compares with `go version -m`, which reads binaries independently.
-func checkParts(t *testing.T, bom cdx.BOM, b *binary) {
+// checkParts compares with `go version -m`, which reads programs independently.
+func checkParts(t *testing.T, bom cdx.BOM, file string) {
 	t.Helper()
-	dir, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", "version", "-m", filepath.Join(dir, b.arch)).Output()
+	out, err := exec.Command("go", "version", "-m", file).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +105,7 @@ func checkParts(t *testing.T, bom cdx.BOM, b *binary) {
 		urls[part.PackageURL] = true
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("the list for %s has %v, the binary %v", b.arch, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		t.Errorf("the list for %s has %v, the program %v", file, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	if url := "pkg:golang/github.com/CycloneDX/cyclonedx-go@v0.12.0"; len(want) < 4 || !urls[url] {
 		t.Errorf("%s is not among %v", url, slices.Sorted(maps.Keys(urls)))

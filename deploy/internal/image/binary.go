@@ -1,8 +1,7 @@
-package main
+package image
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
@@ -11,22 +10,22 @@ import (
 	"runtime/debug"
 )
 
-// binary is the program for one architecture.
-type binary struct {
-	arch string // as GOARCH names it
-	text []byte
-	info *debug.BuildInfo
+// Binary is the program for one architecture.
+type Binary struct {
+	Arch string // as GOARCH names it
+	Text []byte
+	Info *debug.BuildInfo
 }
 
-// readBinary reads a binary. Returns an error if it would not run in an empty image: a program for
+// ReadBinary reads a binary. Returns an error if it would not run in an empty image: a program for
 // another machine, or one that needs shared libraries.
-func readBinary(arch, path string) (*binary, error) {
+func ReadBinary(arch, path string) (*Binary, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the binary for %s: %w", arch, err)
 	}
-	b := &binary{arch: arch, text: text}
-	if b.info, err = buildinfo.Read(bytes.NewReader(text)); err != nil {
+	b := &Binary{Arch: arch, Text: text}
+	if b.Info, err = buildinfo.Read(bytes.NewReader(text)); err != nil {
 		return nil, fmt.Errorf("read what %s is made of: %w: build it with go build", path, err)
 	}
 	if found := b.setting("GOOS") + "/" + b.setting("GOARCH"); found != "linux/"+arch {
@@ -39,16 +38,14 @@ func readBinary(arch, path string) (*binary, error) {
 }
 
 // setting returns a setting of the build, empty if it was not set.
-func (b *binary) setting(key string) string {
-	for _, s := range b.info.Settings {
+func (b *Binary) setting(key string) string {
+	for _, s := range b.Info.Settings {
 		if s.Key == key {
 			return s.Value
 		}
 	}
 	return ""
 }
-
-func (b *binary) digest() [sha256.Size]byte { return sha256.Sum256(b.text) }
 
 func static(text []byte) error {
 	file, err := elf.NewFile(bytes.NewReader(text))
