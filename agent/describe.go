@@ -15,10 +15,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if !e.Hard {
 		d.Grace = &e.GracePeriod
 	}
-	if o.DryRun {
-		return
-	}
-	if d.Choice = o.choice(); !e.Hard {
+	if d.Choice = o.choice(); o.DryRun || !e.Hard {
 		return
 	}
 	r := o.Result

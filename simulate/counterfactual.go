@@ -48,8 +48,8 @@ type CourseEviction struct {
 	Early bool
 }
 
-// CompareRecording runs the checks of a recording with another configuration. It returns [ErrNoRecording], or
-// an error of that configuration.
+// CompareRecording runs the checks of a recording with another configuration. It returns
+// [recording.ErrNoRecording], or an error of that configuration.
 func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error) {
 	x := &comparer{pods: map[string]*track{}, result: &Counterfactual{OOMKills: recording.Unknown}}
 	x.kept = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Kept}
@@ -80,7 +80,7 @@ func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error)
 	}
 	x.result.Damage = r.Damage()
 	if x.result.Checks == 0 {
-		return nil, ErrNoRecording
+		return nil, recording.ErrNoRecording
 	}
 	return x.result, nil
 }

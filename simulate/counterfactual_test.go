@@ -9,6 +9,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/simulate"
 )
 
@@ -104,7 +105,7 @@ func TestCounterfactual_StatesWhatIsAssumed(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	if _, err := simulate.CompareRecording(nil, other(t, "1Mi", "")); !errors.Is(err, simulate.ErrNoRecording) {
+	if _, err := simulate.CompareRecording(nil, other(t, "1Mi", "")); !errors.Is(err, recording.ErrNoRecording) {
 		t.Errorf("no recording: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package simulate
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -65,14 +64,11 @@ type Repeated struct {
 	Exact              bool // the state before the check was known exactly
 }
 
-// ErrNoRecording is the error for data without a readable frame.
-var ErrNoRecording = errors.New("no frame of a recording is readable: is it a file of `plimsoll recording export`?")
-
 // NewReplay returns the replay of a recording in memory.
 func NewReplay(data []byte) *Replay { return &Replay{data: data} }
 
 // Run repeats all checks and calls each for every one, in order. It returns the first error of each,
-// an error for a configuration that this version can not read, and [ErrNoRecording].
+// an error for a configuration that this version can not read, and [recording.ErrNoRecording].
 func (r *Replay) Run(each func(*Repeated) error) error {
 	reader := recording.NewReader(r.data)
 	var before recording.Damage
@@ -98,7 +94,7 @@ func (r *Replay) Run(each func(*Repeated) error) error {
 	}
 	r.Summary.Damage = reader.Damage()
 	if r.first == nil {
-		return ErrNoRecording
+		return recording.ErrNoRecording
 	}
 	return nil
 }

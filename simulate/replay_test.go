@@ -202,7 +202,7 @@ func TestReplay_ContinuesBehindGaps(t *testing.T) {
 
 func TestReplay_RefusesOtherData(t *testing.T) {
 	for about, data := range map[string][]byte{"empty": nil, "text": []byte("apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\n")} {
-		if err := simulate.NewReplay(data).Run(nil); !errors.Is(err, simulate.ErrNoRecording) {
+		if err := simulate.NewReplay(data).Run(nil); !errors.Is(err, recording.ErrNoRecording) {
 			t.Errorf("%s: %v", about, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestReplay_RefusesOtherData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := simulate.NewReplay(data).Run(nil); err == nil || errors.Is(err, simulate.ErrNoRecording) {
+	if err := simulate.NewReplay(data).Run(nil); err == nil || errors.Is(err, recording.ErrNoRecording) {
 		t.Errorf("a configuration of another version: %v", err)
 	}
 }

@@ -224,7 +224,7 @@ func (w *world) Report(d *agent.Decision) {
 	if d.Decision == agent.Evicted {
 		w.evicted++
 	}
-	w.recorder.Decision(d)
+	w.recorder.Decision(d, d.Time)
 }
 
 func (w *world) Save(s eviction.Saved) { w.saved = s }

@@ -46,7 +46,7 @@ var mayImport = map[string]struct {
 	"internal/options":          {[]string{"internal/strictyaml"}, "options are read from flags and files; each program defines its own"},
 	"internal/reload":           {[]string{"internal/options"}, "it decides when a changed file is in force; the program applies it"},
 	"internal/doctor":           {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "findings follow from facts; facts are collected elsewhere"},
-	"internal/evictionlog":      {[]string{"eviction/signals", "internal/decisionlog", "ranking"}, "the form and the bounds of the record of evictions are independent of the place where it is stored"},
+	"internal/evictionlog":      {[]string{"eviction/signals", "internal/decisionlog"}, "the form and the bounds of the record of evictions are independent of the place where it is stored"},
 	"internal/why":              {[]string{"eviction/signals", "internal/decisionlog", "internal/evictionlog", "ranking"}, "an explanation follows from the record of an eviction; clients on any system use it"},
 	"internal/kubeletconfig":    {[]string{"internal/strictyaml", "eviction/signals"}, "conclusions from a kubelet's configuration are independent of the location of its files"},
 	"lifecycle/convert":         {[]string{"lifecycle/model"}, "it converts nodes and pods of core/v1 into facts; decisions are made elsewhere"},
@@ -57,6 +57,8 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
+	"internal/report":           {[]string{"agent/config", "eviction", "eviction/signals", "internal/decisionlog", "internal/recording", "internal/svg", "internal/why"}, "it renders what a recording has, and decides nothing; files are read and written elsewhere"},
+	"internal/svg":              {nil, "elements of pictures are independent of what these show"},
 	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
@@ -102,7 +104,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
@@ -146,9 +148,9 @@ var mayImport = map[string]struct {
 	"test/bench/lifecycle":          {[]string{"internal/kube/api", "internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller with its defaults, as the program does"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it uses the form of the decision log"},
-	"test/demo/picture":             {[]string{"test/demo/markup"}, "it renders text of any program"},
+	"test/demo/picture":             {[]string{"internal/svg"}, "it renders text of any program"},
 	"test/demo/markup":              {nil, "it knows no picture"},
-	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "simulate", "test/demo/markup"}, "it draws what a simulation decides, and decides nothing"},
+	"test/demo/incident":            {[]string{"eviction", "eviction/signals", "internal/svg", "simulate"}, "it draws what a simulation decides, and decides nothing"},
 }
 
 // mayUse lists external imports by prefix of the path, with the packages that may import them.
@@ -265,6 +267,9 @@ func checkUse(t *testing.T, s *source, imported string) {
 // reads a clock, a file, the network or the environment, or writes anywhere.
 var pureStandard = []string{"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
+// renderStandard lists what a rendering uses beyond it: the same input has the same bytes.
+var renderStandard = []string{"bytes", "encoding/json", "encoding/xml"}
+
 func TestCore_IsPure(t *testing.T) {
 	tree := loaded(t)
 	for s := range tree.product {
@@ -273,6 +278,13 @@ func TestCore_IsPure(t *testing.T) {
 			for _, p := range s.imports() {
 				if !strings.HasPrefix(p, modulePath) && !slices.Contains(pureStandard, p) {
 					t.Errorf("%s imports %s: the core is pure, so that simulation and agent share it and tests need no environment; make the value an argument", s.name, p)
+				}
+			}
+			tree.checkNoClock(t, s)
+		case s.dir == "internal/report", s.dir == "internal/svg":
+			for _, p := range s.imports() {
+				if !slices.Contains(renderStandard, p) && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
+					t.Errorf("%s imports %s: a report is made of its arguments alone, so that the same recording has the same bytes", s.name, p)
 				}
 			}
 			tree.checkNoClock(t, s)

@@ -136,6 +136,7 @@ type app struct {
 	thread        *agent.Thread
 	ring          atomic.Pointer[ring.Ring] // nil: nothing is recorded
 	decisions     *storedDecisions          // nil: decisions are not stored on the node
+	besides       besideLines
 	armingWatcher
 }
 
@@ -213,6 +214,9 @@ func (a *app) close() {
 	case <-gone:
 	case <-time.After(closeTimeout):
 		a.log.Warn("Stopped without waiting for calls that did not return")
+	}
+	if a.reporter != nil {
+		a.reporter.storeBeside()
 	}
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i]()

@@ -16,20 +16,8 @@ const (
 )
 
 // storedDecisions stores the last lines of the decision log on the node, in a ring of their own: usage and checks
-// do not displace them. Nil stores nothing. The loop never waits for it, nor for another goroutine.
-type storedDecisions struct {
-	ring *ring.Ring   // of the loop
-	lost atomic.Int64 // beyond maxBeside
-
-	some   atomic.Bool // beside has lines
-	mu     sync.Mutex
-	beside []storedLine // of other goroutines
-}
-
-type storedLine struct {
-	line any
-	at   time.Time
-}
+// do not displace them. Nil stores nothing.
+type storedDecisions struct{ ring *ring.Ring }
 
 // openDecisions starts to store decisions. It returns nil if none are to be stored.
 func (a *app) openDecisions() *storedDecisions {
@@ -40,10 +28,7 @@ func (a *app) openDecisions() *storedDecisions {
 	header := a.recordingHeader(c, time.Now())
 	header.Config = nil // each line has its threshold
 	s := &storedDecisions{ring: ring.Start(ring.Options{Dir: c.DecisionLogDir, Size: int64(c.DecisionLogSize), Queue: decisionQueue, Header: header, Failed: a.logDecisions})}
-	a.closers = append(a.closers, func() { // the loop has ended
-		s.addWaiting()
-		s.ring.Close()
-	})
+	a.closers = append(a.closers, func() { s.ring.Close() }) // the loop has ended
 	return s
 }
 
@@ -55,51 +40,15 @@ func (a *app) logDecisions(err error) {
 	a.log.Info("Resumed storing decisions on the node", "decisionLogDir", a.config.DecisionLogDir)
 }
 
-// add stores a line of the loop, which must not be changed afterwards. The loop calls it.
+// add stores a line, which must not be changed afterwards. The loop calls it.
 func (s *storedDecisions) add(line any, at time.Time) {
 	if s == nil {
 		return
 	}
-	s.addWaiting()
-	s.put(line, at)
-}
-
-func (s *storedDecisions) put(line any, at time.Time) {
 	if e := s.ring.Next(); e != nil {
 		e.Decision, e.At = line, at
 		s.ring.Commit(at, true)
 	}
-}
-
-// addWaiting stores the lines of other goroutines, unless one of them is adding another line. The loop calls it
-// after each check. Without such lines it costs a read of memory.
-func (s *storedDecisions) addWaiting() {
-	if s == nil || !s.some.Load() || !s.mu.TryLock() {
-		return
-	}
-	waiting := s.beside
-	s.beside = nil
-	s.some.Store(false)
-	s.mu.Unlock()
-	for _, w := range waiting {
-		s.put(w.line, w.at)
-	}
-}
-
-// addBeside has the loop store a line after its next check, which is within a monitoring period. Other goroutines
-// call it.
-func (s *storedDecisions) addBeside(line any, at time.Time) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.beside) >= maxBeside {
-		s.lost.Add(1)
-		return
-	}
-	s.beside = append(s.beside, storedLine{line, at})
-	s.some.Store(true)
 }
 
 // stats returns the number of lines that were not stored, and the size of the ring.
@@ -107,5 +56,47 @@ func (s *storedDecisions) stats() (dropped, bytes int64) {
 	if s == nil {
 		return 0, 0
 	}
-	return s.ring.Dropped() + s.lost.Load(), s.ring.Bytes()
+	return s.ring.Dropped(), s.ring.Bytes()
+}
+
+// besideLines are lines of other goroutines that wait for the loop, which stores them. The loop waits for no
+// goroutine. Nil has none.
+type besideLines struct {
+	lost  atomic.Int64 // beyond maxBeside
+	some  atomic.Bool  // there are lines
+	mu    sync.Mutex
+	lines []besideLine
+}
+
+type besideLine struct {
+	line any
+	at   time.Time
+}
+
+// add has the loop store a line after its next check, which is within a monitoring period. The line must not be
+// changed afterwards.
+func (b *besideLines) add(line any, at time.Time) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.lines) >= maxBeside {
+		b.lost.Add(1)
+		return
+	}
+	b.lines = append(b.lines, besideLine{line, at})
+	b.some.Store(true)
+}
+
+// take returns the lines that wait, unless a goroutine is adding another one. Without such lines it costs a read
+// of memory.
+func (b *besideLines) take() (waiting []besideLine) {
+	if b == nil || !b.some.Load() || !b.mu.TryLock() {
+		return nil
+	}
+	defer b.mu.Unlock()
+	waiting, b.lines = b.lines, nil
+	b.some.Store(false)
+	return waiting
 }

@@ -33,11 +33,11 @@ const (
 // oomReports reports OOM kills of the kernel by the decision log, metrics, and events of pods. Its
 // methods are safe for concurrent use.
 type oomReports struct {
-	lines     *decisionlog.Lines
-	metrics   *metrics.Metrics
-	mayWrite  func() bool        // whether events may be written
-	events    *nodestatus.Events // nil without an API server
-	decisions *storedDecisions
+	lines    *decisionlog.Lines
+	metrics  *metrics.Metrics
+	mayWrite func() bool        // whether events may be written
+	events   *nodestatus.Events // nil without an API server
+	beside   *besideLines       // to be stored on the node
 
 	mu         sync.Mutex
 	line       oomkill.Pace
@@ -76,7 +76,7 @@ func (o *oomReports) write(key string, line *agent.OOMKill) {
 	o.lines.JSON(line)
 	if kills, admitted := o.stored.Admit(key, line.Kills, line.Time); admitted {
 		line.Kills = kills
-		o.decisions.addBeside(line, line.Time)
+		o.beside.add(line, line.Time)
 	}
 }
 

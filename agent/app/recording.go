@@ -103,7 +103,7 @@ func (a *app) recordingStats() (dropped, bytes int64) {
 		dropped, bytes = r.Dropped(), r.Bytes()
 	}
 	d, b := a.decisions.stats()
-	return dropped + d, bytes + b
+	return dropped + d + a.besides.lost.Load(), bytes + b
 }
 
 // Record implements agent.Recorder. With a periodic check it passes on the local storage of pods,

@@ -93,7 +93,7 @@ func TestOpenRecorder_DescribesTheRun(t *testing.T) {
 	r := a.openRecorder(machine, limiter.New(c.Limits.Policy()))
 	now := time.Now()
 	r.Record(&agent.Outcome{Snapshot: &signals.Snapshot{At: now}}, &agent.Checker{Machine: machine, Trace: &agent.Trace{}})
-	r.Decision(&agent.Decision{Time: now, Decision: agent.Armed})
+	r.Decision(&agent.Decision{Time: now, Decision: agent.Armed}, now)
 	r.close()
 	segments, err := ring.List(c.RecordingDir)
 	if err != nil || len(segments) != 1 {

@@ -40,6 +40,7 @@ type reporter struct {
 
 	recorder  *flightRecorder // nil: nothing is recorded
 	decisions *storedDecisions
+	besides   *besideLines // of OOM kills
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
@@ -85,7 +86,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	r.recordHelpless(o)
 	r.awaitExit(o)
 	r.record(o)
-	r.decisions.addWaiting()
+	r.storeBeside()
 }
 
 // awaitExit measures the kill of a check whose processes have not exited yet. Such kills are the slow ones: the
@@ -229,14 +230,28 @@ func readings(s *signals.Snapshot, p *eviction.Policy) []vitals.Reading {
 	return all
 }
 
+// store stores a decision on the node: its line, and in the recording also why the pod was chosen. Neither must be
+// changed afterwards.
+func (r *reporter) store(line, whole any, at time.Time) {
+	r.decisions.add(line, at)
+	if r.recorder != nil {
+		r.recorder.Decision(whole, at)
+	}
+}
+
+// storeBeside stores the lines of other goroutines. The loop calls it, and close after its end.
+func (r *reporter) storeBeside() {
+	for _, b := range r.besides.take() {
+		r.store(b.line, b.line, b.at)
+	}
+}
+
 // Report implements agent.Reporter.
 func (r *reporter) Report(d *agent.Decision) {
 	line := d.Line()
 	r.lines.JSON(line)
-	r.decisions.add(line, d.Time)
-	if r.recorder != nil {
-		r.recorder.Decision(line)
-	}
+	r.storeBeside()
+	r.store(line, d, d.Time)
 	r.recordEviction(d)
 	if d.Spared > 0 && d.Repeated == "" {
 		r.metrics.Spared(d.Signal, d.Spared, d.KubeletWouldEvict != "")
@@ -296,11 +311,11 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
 	a.decisions = a.openDecisions()
-	a.reporter = &reporter{version: a.Version, lines: a.lines, decisions: a.decisions, state: a.state, metrics: a.metrics, arming: a.arming,
+	a.reporter = &reporter{version: a.Version, lines: a.lines, decisions: a.decisions, besides: &a.besides, state: a.state, metrics: a.metrics, arming: a.arming,
 		beside:   func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
 		pulse:    healthz.NewPulse(a.config.MonitoringPeriod),
 		oomKills: newOOMReports(a.lines, a.metrics, a.arming.armed)}
-	a.reporter.oomKills.decisions = a.decisions
+	a.reporter.oomKills.beside = &a.besides
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

@@ -82,11 +82,11 @@ func (r *Recorder) Record(o *agent.Outcome, c *agent.Checker) {
 	r.queue.Commit(s.At, measured || o.Acted() || s.Kind == signals.Periodic)
 }
 
-// Decision records a line of the decision log, which must not be changed afterwards.
-func (r *Recorder) Decision(d *agent.Decision) {
+// Decision records a decision, which must not be changed afterwards.
+func (r *Recorder) Decision(d any, at time.Time) {
 	if e := r.queue.Next(); e != nil {
-		e.Decision, e.At = d, d.Time
-		r.queue.Commit(d.Time, true)
+		e.Decision, e.At = d, at
+		r.queue.Commit(at, true)
 	}
 }
 

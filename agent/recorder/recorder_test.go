@@ -271,13 +271,13 @@ func TestRecord_CountsWhatFindsNoRoom(t *testing.T) {
 	}
 	q.waiting, q.full = false, true
 	r.Record(o, c)
-	r.Decision(&agent.Decision{})
+	r.Decision(&agent.Decision{}, time.Time{})
 	if len(q.entries) != 0 {
 		t.Errorf("%d entries in a full queue", len(q.entries))
 	}
 	q.full = false
 	r.Record(o, c)
-	r.Decision(&agent.Decision{Time: now, Decision: agent.Evicted})
+	r.Decision(&agent.Decision{Time: now, Decision: agent.Evicted}, now)
 	if len(q.entries) != 2 || q.entries[0].Check.Seq != 3 || q.entries[1].Decision == nil || !q.entries[1].At.Equal(now) {
 		t.Errorf("%d entries", len(q.entries))
 	}

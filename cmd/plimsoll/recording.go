@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -136,7 +137,7 @@ UTC.`,
 		}
 		info := recording.Describe(data)
 		if len(info.Runs) == 0 {
-			return invalidError{fmt.Errorf("describe %s: %w", sourceOf(args, *dir), simulate.ErrNoRecording)}
+			return invalidError{fmt.Errorf("describe %s: %w", sourceOf(args, *dir), recording.ErrNoRecording)}
 		}
 		_, err = io.WriteString(cmd.OutOrStdout(), simulate.Printable(describe(&info)))
 		return err
@@ -311,8 +312,13 @@ func isTerminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// collectPercent is the growth of the heap until Go collects garbage. A recording is most of the heap, and
+// the command shares the memory limit of the agent's container.
+const collectPercent = 25
+
 // readRecording reads a file, all segments of a directory, or standard input.
 func readRecording(in io.Reader, name string) ([]byte, error) {
+	debug.SetGCPercent(collectPercent)
 	if name == "-" {
 		return readBounded(in, name)
 	}
@@ -335,7 +341,11 @@ func readRecording(in io.Reader, name string) ([]byte, error) {
 	if len(segments) == 0 {
 		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name)
 	}
-	var all []byte
+	total := int64(0)
+	for _, s := range segments {
+		total += s.Size
+	}
+	all := make([]byte, 0, min(total, maxRecordingBytes)) // growing it would take twice as much
 	for _, s := range segments {
 		data, err := s.Read()
 		if errors.Is(err, fs.ErrNotExist) { // removed by the agent meanwhile

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/simulate"
 )
@@ -128,7 +129,7 @@ func runReplay(cmd *cobra.Command, name, output string) error {
 	if flushed := out.Flush(); err == nil && flushed != nil {
 		return fmt.Errorf("write what was replayed: %w", flushed)
 	}
-	if errors.Is(err, simulate.ErrNoRecording) {
+	if errors.Is(err, recording.ErrNoRecording) {
 		return invalidError{fmt.Errorf("replay %s: %w", name, err)}
 	}
 	if err != nil {
@@ -155,7 +156,7 @@ func compareRecording(cmd *cobra.Command, name, file, output string) error {
 		return err
 	}
 	comparison, err := simulate.CompareRecording(data, other)
-	if errors.Is(err, simulate.ErrNoRecording) {
+	if errors.Is(err, recording.ErrNoRecording) {
 		return invalidError{fmt.Errorf("compare %s: %w", name, err)}
 	}
 	if err != nil {

@@ -58,8 +58,8 @@ type Record struct {
 	// Unmeasured is what was not measured of them.
 	Consumers  []signals.Consumer `json:"consumers,omitempty"`
 	Unmeasured []string           `json:"unmeasured,omitempty"`
-	// Choice is why this pod, and End how the eviction went on. They are in the record of an eviction in
-	// the cluster alone: see Line.
+	// Choice is why this pod, and End how the eviction went on. The line of the log has neither: see Line.
+	// The record of an eviction in the cluster has both, and a recording on the node the choice.
 	Choice *Choice `json:"choice,omitempty"`
 	End    string  `json:"end,omitempty"`
 }
@@ -83,6 +83,42 @@ type Repeat string
 func (r Record) Line() *Record {
 	r.Choice, r.End = nil, ""
 	return &r
+}
+
+// Texts returns the texts of a decoded record that are shown: names of pods, and others. Lines may come from a
+// stolen token or a foreign file, so that each text can have anything in it.
+func (r *Record) Texts() (names, others []*string) {
+	names = []*string{&r.Pod, &r.KubeletWouldEvict, &r.GrewMost}
+	others = []*string{(*string)(&r.Decision), &r.Check, &r.Reason, &r.Signal, &r.Threshold, &r.UID, &r.Message, (*string)(&r.Status), &r.LimitedBy, (*string)(&r.Repeated), &r.End}
+	for _, list := range [][]PodReason{r.Ranking, r.Failed, r.Stalls} {
+		for i := range list {
+			names, others = append(names, &list[i].Pod), append(others, &list[i].Reason)
+		}
+	}
+	for _, list := range [][]string{r.Conditions, r.Unknown} {
+		for i := range list {
+			others = append(others, &list[i])
+		}
+	}
+	if c := r.Choice; c != nil {
+		names, others = append(names, &c.Kubelet), append(others, &c.Cause)
+		for i := range c.Places {
+			p := &c.Places[i]
+			names, others = append(names, &p.Pod), append(others, &p.UID, &p.Incomplete, &p.Open, &p.Passed)
+		}
+	}
+	return names, others
+}
+
+// SetOrder sets the order of the places of a decoded choice, which follows from its cause. A local-storage limit
+// has none.
+func (c *Choice) SetOrder() {
+	s, err := signals.Parse(c.Cause)
+	for i := range c.Places {
+		if c.Places[i].Key.Order = ranking.ByMemory; err == nil {
+			c.Places[i].Key.Order = ranking.For(s)
+		}
+	}
 }
 
 // Choice is the choice of the pod of an eviction, with the figures of the ranking at that time.

@@ -9,7 +9,6 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
-	"plimsoll.dev/plimsoll/ranking"
 )
 
 // Bounds of one record, in bytes.
@@ -126,41 +125,14 @@ func decode(line string) (decisionlog.Record, error) {
 	if r.Pod == "" || r.Time.IsZero() {
 		return r, errors.New("read the record of an eviction: it has no pod or no time")
 	}
-	r.Decision = decisionlog.Verb(signals.Printable(string(r.Decision)))
-	for _, text := range texts(&r) {
+	names, others := r.Texts()
+	for _, text := range append(names, others...) {
 		*text = signals.Printable(*text)
 	}
 	if r.Choice != nil {
-		order := orderOf(r.Choice.Cause)
-		for i := range r.Choice.Places {
-			r.Choice.Places[i].Key.Order = order
-		}
+		r.Choice.SetOrder()
 	}
 	return r, nil
-}
-
-// texts returns the texts of a record that are shown. A stolen token of a node can write anything into them.
-func texts(r *decisionlog.Record) []*string {
-	all := []*string{&r.Check, &r.Reason, &r.Signal, &r.Threshold, &r.Pod, &r.UID, &r.Message, &r.End, &r.LimitedBy, &r.KubeletWouldEvict, &r.GrewMost}
-	for i := range r.Failed {
-		all = append(all, &r.Failed[i].Pod, &r.Failed[i].Reason)
-	}
-	if c := r.Choice; c != nil {
-		all = append(all, &c.Cause, &c.Kubelet)
-		for i := range c.Places {
-			p := &c.Places[i]
-			all = append(all, &p.Pod, &p.UID, &p.Incomplete, &p.Open, &p.Passed)
-		}
-	}
-	return all
-}
-
-// orderOf returns the order of a ranking by its cause. A local-storage limit has no ranking.
-func orderOf(cause string) ranking.Order {
-	if s, err := signals.Parse(cause); err == nil {
-		return ranking.For(s)
-	}
-	return ranking.ByMemory
 }
 
 // shorten returns at most n bytes of a text.

@@ -1,6 +1,12 @@
 package recording
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNoRecording is the error for data without a readable frame.
+var ErrNoRecording = errors.New("no frame of a recording is readable: is it a file of `plimsoll recording export`?")
 
 // Entry is a decoded frame. Exactly one of Header, Check, Usage and Decision is set, or none for a
 // frame that only declares a pod.

@@ -161,7 +161,7 @@ func (r *ResourceStanding) write(b *strings.Builder) {
 	}
 	place := "not recorded"
 	if l := r.Last; l != nil {
-		place = fmt.Sprintf("%d of %d for %s at %s: %s", l.Place.Place, l.Pods, l.Cause, l.Time.UTC().Format(time.RFC3339), placeText(&l.Place))
+		place = fmt.Sprintf("%d of %d for %s at %s: %s", l.Place.Place, l.Pods, l.Cause, l.Time.UTC().Format(time.RFC3339), PlaceText(&l.Place))
 	}
 	fmt.Fprintf(b, "  last recorded place:   %s\n", place)
 }

@@ -20,10 +20,7 @@ func (x *Explanation) Text() string {
 	r := x.Eviction
 	var b strings.Builder
 	fmt.Fprintf(&b, headline(r)+"\n\n", r.Pod, x.Node)
-	for _, line := range [][2]string{
-		{"Time", r.Time.UTC().Format(time.RFC3339) + checkText(r)}, {"UID", r.UID}, {"Kind", kindText(r)}, {"Cause", causeText(r)},
-		{"Status", r.Message}, {"Failed", failedText(r)}, {"Kubelet", kubeletText(r)}, {"Result", resultText(r)},
-	} {
+	for _, line := range append([][2]string{{"Time", r.Time.UTC().Format(time.RFC3339) + CheckText(r)}, {"UID", r.UID}}, Facts(r)...) {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "%-9s %s\n", line[0]+":", line[1])
 		}
@@ -31,6 +28,11 @@ func (x *Explanation) Text() string {
 	x.writeRanking(&b)
 	x.writeAdvice(&b)
 	return b.String()
+}
+
+// Facts returns the facts about an eviction, with their names. Unknown ones are empty.
+func Facts(r *decisionlog.Record) [][2]string {
+	return [][2]string{{"Kind", kindText(r)}, {"Cause", causeText(r)}, {"Status", r.Message}, {"Failed", failedText(r)}, {"Kubelet", kubeletText(r)}, {"Result", resultText(r)}}
 }
 
 // headline returns what happened, with verbs for the pod and the node.
@@ -47,7 +49,8 @@ func headline(r *decisionlog.Record) string {
 	return "Pod %s was evicted from node %s."
 }
 
-func checkText(r *decisionlog.Record) string {
+// CheckText names the check that decided, behind its time.
+func CheckText(r *decisionlog.Record) string {
 	if r.Check == "" {
 		return ""
 	}
@@ -151,17 +154,27 @@ func (x *Explanation) writeRanking(b *strings.Builder) {
 		if p.UID == x.Eviction.UID {
 			mark = "*"
 		}
-		fmt.Fprintf(b, "%s %4d  %-*s  %s\n", mark, p.Place, width, p.Pod, placeText(p))
+		fmt.Fprintf(b, "%s %4d  %-*s  %s\n", mark, p.Place, width, p.Pod, PlaceText(p))
 	}
-	if c.Deleted {
-		b.WriteString("Deleted pods held the missing amount: the largest of them ends first.\n")
-	}
-	if x.Next != "" {
-		fmt.Fprintf(b, "Not %s instead: %s.\n", x.Next, x.WhyNotNext)
+	for _, sentence := range x.Reasons() {
+		b.WriteString(sentence + "\n")
 	}
 }
 
-func placeText(p *decisionlog.Place) string {
+// Reasons returns why the ranking did not decide, or why the evicted pod is before the next one, as far as that is
+// recorded.
+func (x *Explanation) Reasons() (sentences []string) {
+	if c := x.Eviction.Choice; c != nil && c.Deleted {
+		sentences = append(sentences, "Deleted pods held the missing amount: the largest of them ends first.")
+	}
+	if x.Next != "" {
+		sentences = append(sentences, fmt.Sprintf("Not %s instead: %s.", x.Next, x.WhyNotNext))
+	}
+	return sentences
+}
+
+// PlaceText describes the place of a pod by its figures.
+func PlaceText(p *decisionlog.Place) string {
 	k := p.Key
 	k.Protection = signals.Unprotected // a reason to be passed over, which follows
 	text := k.Reason()

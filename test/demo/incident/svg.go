@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/test/demo/markup"
+	"plimsoll.dev/plimsoll/internal/svg"
 )
 
 // Places in pixels. The lanes of the evictions are below the curve, above the common axis of time.
@@ -39,7 +38,7 @@ text{fill:#e6edf3}.small{fill:#9198a1}
 
 // drawing is an SVG in progress.
 type drawing struct {
-	bytes.Buffer
+	svg.Drawing
 	end  time.Duration
 	most signals.Amount
 }
@@ -51,23 +50,20 @@ func (i *incident) draw() []byte {
 		d.most = max(d.most, s.available)
 	}
 	signal := i.threshold.Signal.String()
-	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">`, width, height, width, height)
-	d.add(`<title id="title">%s</title>`, markup.Escape(i.summary()))
-	d.add(`<desc id="desc">%s</desc>`, markup.Escape(i.description()))
-	d.add(`<style>%s</style>`, style)
-	d.add(`<rect class="page" width="%d" height="%d" rx="6"/>`, width, height)
-	d.text(16, 26, "title", "", signal+", and evicted pods")
+	d.Begin(&svg.Root{Width: width, Height: height, Fixed: true, Title: i.summary(), Description: i.description(), Style: style})
+	d.Add(`<rect class="page" width="%d" height="%d" rx="6"/>`, width, height)
+	d.Text(16, 26, "title", "", signal+", and evicted pods")
 	d.cross(452, 21)
-	d.text(464, 26, "", "", "evicted in vain")
+	d.Text(464, 26, "", "", "evicted in vain")
 	d.dot(580, 21)
-	d.text(592, 26, "", "", "evicted, helps")
+	d.Text(592, 26, "", "", "evicted, helps")
 	d.axes(i.threshold.Signal.Definition().Unit)
-	d.add(`<path class="limit" d="M%d %.1fH%d"/>`, left, d.y(i.line), right)
-	d.text(left+64, d.y(i.line)-6, "on-limit", "", i.threshold.String())
+	d.Add(`<path class="limit" d="M%d %.1fH%d"/>`, left, d.y(i.line), right)
+	d.Text(left+64, d.y(i.line)-6, "on-limit", "", i.threshold.String())
 	d.curve(i.seen)
 	d.lane(kubeletLane, eviction.AsKubelet, i.kubelet)
 	d.lane(helpsLane, eviction.Helps, i.helps)
-	d.add("</svg>")
+	d.End()
 	return d.Bytes()
 }
 
@@ -106,8 +102,8 @@ func laneLabel(c eviction.Choice, marks []mark) string {
 // axes draws the grid with the amounts on the left and the times below.
 func (d *drawing) axes(unit signals.Unit) {
 	for _, amount := range []signals.Amount{0, d.most / 2, d.most} {
-		d.add(`<path class="grid" d="M%d %.1fH%d"/>`, left, d.y(amount), right)
-		d.text(left-8, d.y(amount)+4, "small", "end", signals.Format(amount, unit))
+		d.Add(`<path class="grid" d="M%d %.1fH%d"/>`, left, d.y(amount), right)
+		d.Text(left-8, d.y(amount)+4, "small", "end", signals.Format(amount, unit))
 	}
 	const maxTicks = 8
 	interval := 10 * time.Second
@@ -115,8 +111,8 @@ func (d *drawing) axes(unit signals.Unit) {
 		interval *= 3
 	}
 	for at := time.Duration(0); at <= d.end; at += interval {
-		d.add(`<path class="grid" d="M%.1f %dV%d"/>`, d.x(at), top, axis)
-		d.text(d.x(at), axis+18, "small", "middle", clock(at))
+		d.Add(`<path class="grid" d="M%.1f %dV%d"/>`, d.x(at), top, axis)
+		d.Text(d.x(at), axis+18, "small", "middle", clock(at))
 	}
 }
 
@@ -126,13 +122,13 @@ func (d *drawing) curve(seen []sample) {
 	for _, s := range seen {
 		points = append(points, fmt.Sprintf("%.1f,%.1f", d.x(s.at), d.y(s.available)))
 	}
-	d.add(`<polyline class="curve" points="%s"/>`, strings.Join(points, " "))
+	d.Add(`<polyline class="curve" points="%s"/>`, strings.Join(points, " "))
 }
 
 // lane draws the evictions with a choice.
 func (d *drawing) lane(y float64, c eviction.Choice, marks []mark) {
-	d.text(left, y-14, "", "", laneLabel(c, marks))
-	d.add(`<path class="lane" d="M%d %.0fH%d"/>`, left, y, right)
+	d.Text(left, y-14, "", "", laneLabel(c, marks))
+	d.Add(`<path class="lane" d="M%d %.0fH%d"/>`, left, y, right)
 	for _, m := range marks {
 		if m.vain {
 			d.cross(d.x(m.at), y)
@@ -143,26 +139,12 @@ func (d *drawing) lane(y float64, c eviction.Choice, marks []mark) {
 }
 
 func (d *drawing) cross(x, y float64) {
-	d.add(`<path class="vain" d="M%.1f %.1fl%d %dm0 -%dl-%d %d"/>`, x-arm, y-arm, 2*arm, 2*arm, 2*arm, 2*arm, 2*arm)
+	d.Add(`<path class="vain" d="M%.1f %.1fl%d %dm0 -%dl-%d %d"/>`, x-arm, y-arm, 2*arm, 2*arm, 2*arm, 2*arm, 2*arm)
 }
 
 func (d *drawing) dot(x, y float64) {
-	d.add(`<circle class="good" cx="%.1f" cy="%.1f" r="%d"/>`, x, y, arm)
+	d.Add(`<circle class="good" cx="%.1f" cy="%.1f" r="%d"/>`, x, y, arm)
 }
-
-// text draws a text at the baseline y. The anchor is start by default.
-func (d *drawing) text(x, y float64, class, anchor, text string) {
-	attributes := ""
-	if class != "" {
-		attributes += fmt.Sprintf(` class="%s"`, class)
-	}
-	if anchor != "" {
-		attributes += fmt.Sprintf(` text-anchor="%s"`, anchor)
-	}
-	d.add(`<text x="%.1f" y="%.1f"%s>%s</text>`, x, y, attributes, markup.Escape(text))
-}
-
-func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
 func (d *drawing) x(at time.Duration) float64 {
 	return left + (right-left)*float64(at)/float64(max(d.end, 1))

@@ -1,5 +1,5 @@
-// Package markup has what the pictures of this repository have in common: text is escaped in one way, and
-// tests read the elements of a picture. It knows no picture.
+// Package markup has what tests of pictures have in common: they read the elements of a picture. It knows no
+// picture.
 package markup
 
 import (
@@ -10,13 +10,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-// Escape returns a text with the characters that have a meaning in XML replaced.
-func Escape(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder does not fail
-	return b.String()
-}
 
 // T is the part of testing.T that is needed here.
 type T interface {

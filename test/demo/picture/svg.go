@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"plimsoll.dev/plimsoll/test/demo/markup"
+	"plimsoll.dev/plimsoll/internal/svg"
 )
 
 // Sizes in pixels.
@@ -51,27 +51,27 @@ func render(lines []line, title string) ([]byte, error) {
 		columns = max(columns, len(l))
 	}
 	width, height := 2*margin+columns*cellWidth, titleBar+2*margin+len(lines)*cellHeight
-	var svg bytes.Buffer
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="%s" font-size="%d">`+"\n",
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="%s" font-size="%d">`+"\n",
 		width, height, width, height, fonts, fontSize)
-	fmt.Fprintf(&svg, "<title>%s</title>\n", markup.Escape(title))
-	fmt.Fprintf(&svg, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="%s"/>`+"\n", width-2, height-2, background)
-	fmt.Fprintf(&svg, `<path d="M1 %dV11a10 10 0 0 1 10 -10H%da10 10 0 0 1 10 10V%dz" fill="%s"/>`+"\n", titleBar, width-11, titleBar, bar)
-	fmt.Fprintf(&svg, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="none" stroke="%s" stroke-width="2"/>`+"\n", width-2, height-2, frame)
+	fmt.Fprintf(&b, "<title>%s</title>\n", svg.Escape(title))
+	fmt.Fprintf(&b, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="%s"/>`+"\n", width-2, height-2, background)
+	fmt.Fprintf(&b, `<path d="M1 %dV11a10 10 0 0 1 10 -10H%da10 10 0 0 1 10 10V%dz" fill="%s"/>`+"\n", titleBar, width-11, titleBar, bar)
+	fmt.Fprintf(&b, `<rect x="1" y="1" width="%d" height="%d" rx="10" fill="none" stroke="%s" stroke-width="2"/>`+"\n", width-2, height-2, frame)
 	for i, fill := range []string{"#ff5f57", "#febc2e", "#28c840"} {
-		fmt.Fprintf(&svg, `<circle cx="%d" cy="%d" r="7" fill="%s"/>`, margin+7+i*24, titleBar/2, fill)
+		fmt.Fprintf(&b, `<circle cx="%d" cy="%d" r="7" fill="%s"/>`, margin+7+i*24, titleBar/2, fill)
 	}
-	fmt.Fprintf(&svg, "\n"+`<text x="%d" y="%d" text-anchor="middle" fill="%s" font-size="16">%s</text>`+"\n", width/2, titleBar/2+6, colors[gray], markup.Escape(title))
+	fmt.Fprintf(&b, "\n"+`<text x="%d" y="%d" text-anchor="middle" fill="%s" font-size="16">%s</text>`+"\n", width/2, titleBar/2+6, colors[gray], svg.Escape(title))
 	for i, l := range lines {
-		l.render(&svg, margin, titleBar+margin+i*cellHeight)
+		l.render(&b, margin, titleBar+margin+i*cellHeight)
 	}
-	svg.WriteString("</svg>\n")
-	return svg.Bytes(), nil
+	b.WriteString("</svg>\n")
+	return b.Bytes(), nil
 }
 
 // render writes a line with its upper left corner at x, y. Marks, which are
 // wider than their cell, come last and lie above their neighbours.
-func (l line) render(svg *bytes.Buffer, x, y int) {
+func (l line) render(b *bytes.Buffer, x, y int) {
 	var above strings.Builder
 	for from := 0; from < len(l); {
 		to := l.runEnd(from)
@@ -80,15 +80,15 @@ func (l line) render(svg *bytes.Buffer, x, y int) {
 		switch {
 		case first.char == ' ':
 		case draw == nil:
-			svg.WriteString(text(l[from:to], at, y+baseline))
+			b.WriteString(text(l[from:to], at, y+baseline))
 		case first.char == '█' || first.char == '░':
-			svg.WriteString(draw(at, y, to-from, first.style.fill()))
+			b.WriteString(draw(at, y, to-from, first.style.fill()))
 		default:
 			above.WriteString(draw(at, y, to-from, first.style.fill()))
 		}
 		from = to
 	}
-	svg.WriteString(above.String() + "\n")
+	b.WriteString(above.String() + "\n")
 }
 
 // runEnd returns the end of the run from a cell on: cells of one style, either
@@ -119,7 +119,7 @@ func text(word line, x, y int) string {
 		weight = ` font-weight="bold"`
 	}
 	return fmt.Sprintf(`<text x="%d" y="%d" textLength="%d" fill="%s"%s>%s</text>`,
-		x, y, len(word)*cellWidth, word[0].style.fill(), weight, markup.Escape(letters.String()))
+		x, y, len(word)*cellWidth, word[0].style.fill(), weight, svg.Escape(letters.String()))
 }
 
 // fill returns the colour of a style as SVG writes it.

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/internal/recording"
+	"plimsoll.dev/plimsoll/internal/report"
+)
+
+var errNoReportCommand = errors.New("plimsoll report needs a command: incident")
+
+func reportCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Make a report from a recording",
+		Long:  `Makes a report of one file from what an agent has recorded on its node.`,
+		RunE:  func(*cobra.Command, []string) error { return invalidError{errNoReportCommand} },
+	}
+	cmd.AddCommand(reportIncidentCommand())
+	return cmd
+}
+
+// incidentReport are the flags of plimsoll report incident.
+type incidentReport struct {
+	begin, end   string
+	since        time.Duration
+	output, file string
+	recording    string
+}
+
+func reportIncidentCommand() *cobra.Command {
+	var r incidentReport
+	cmd := &cobra.Command{
+		Use:   "incident",
+		Short: "Show what happened on a node in a time, as one file",
+		Long: `Makes a report of what a recording has about a time: what happened in plain
+sentences, the signals with their thresholds, the checks and decisions, the memory
+of pods, the ranking at each eviction with the reason for the choice, what a
+kubelet would have done, OOM kills of the kernel, and what is missing.
+
+-o html, the default, is a page for any browser, also on a telephone and printed.
+-o md is Markdown with tables in place of pictures. -o svg is one picture. Each is
+one file that refers to no other. Times in it are UTC.
+
+A time is in the form of RFC 3339, such as 2026-03-01T12:00:00Z, or a duration
+before now, such as 15m. Without any, the report is about the whole recording.
+
+The report has the names, namespaces, priorities, requests and usage of pods. It has
+no command line and no environment, since none is recorded.
+
+Exit status: 0 written, 1 the recording can not be read, or nothing is recorded in
+that time, 2 a flag is not valid, or the file is no recording.`,
+		Example: `  plimsoll report incident --since=1h -f incident.html
+  plimsoll report incident --recording=incident.recording -f incident.html
+  plimsoll report incident --begin=2026-03-01T12:00:00Z --end=2026-03-01T12:10:00Z -o md
+  kubectl exec POD -- /plimsoll report incident --since=1h > incident.html`,
+		Args: noArguments,
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.begin, "begin", "", "begin of the time. Empty: that of the recording")
+	f.StringVar(&r.end, "end", "", "end of the time. Empty: that of the recording")
+	f.DurationVar(&r.since, "since", 0, "duration of the time until now, in place of --begin and --end")
+	f.StringVarP(&r.output, "output", "o", "html", "form of the report: html, md, or svg")
+	f.StringVarP(&r.file, "file", "f", "", "file to write. Empty: standard output")
+	f.StringVar(&r.recording, "recording", recordingDir, "recording to read: the directory of an agent, or a file of plimsoll recording export. - is standard input")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd, time.Now()) }
+	return cmd
+}
+
+// run makes the report and writes it.
+func (r *incidentReport) run(cmd *cobra.Command, now time.Time) error {
+	options, render, err := r.compile(now)
+	if err != nil {
+		return invalidError{err}
+	}
+	data, err := readRecording(cmd.InOrStdin(), r.recording)
+	if err != nil {
+		return err
+	}
+	incident, err := report.Read(data, options)
+	switch {
+	case errors.Is(err, recording.ErrNoRecording):
+		return invalidError{fmt.Errorf("report %s: %w", r.recording, err)}
+	case errors.Is(err, report.ErrNothing):
+		return fmt.Errorf("report %s: %w: plimsoll recording info shows what is recorded", r.recording, err)
+	case err != nil:
+		return fmt.Errorf("report %s: %w", r.recording, err)
+	}
+	if r.file == "" {
+		_, err = cmd.OutOrStdout().Write(render(incident))
+	} else {
+		err = os.WriteFile(r.file, render(incident), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// compile returns the time and the form of the report. Returns an error for a flag that is not valid.
+func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*report.Incident) []byte, err error) {
+	switch r.output {
+	case "html":
+		render = (*report.Incident).HTML
+	case "md":
+		render = (*report.Incident).Markdown
+	case "svg":
+		render = (*report.Incident).SVG
+	default:
+		return o, nil, fmt.Errorf("--output: %q: must be html, md or svg", r.output)
+	}
+	switch {
+	case r.since < 0:
+		return o, nil, fmt.Errorf("--since: %s: must be at least 0", r.since)
+	case r.since > 0 && (r.begin != "" || r.end != ""):
+		return o, nil, errors.New("--since stands for --begin and --end: give either")
+	case r.since > 0:
+		return report.Options{Begin: now.Add(-r.since), End: now}, render, nil
+	}
+	o.Begin, o.End, err = parseTime(r.begin, r.end, now)
+	return o, render, err
+}
