@@ -132,7 +132,7 @@ func TestRules_ThousandRandomChanges(t *testing.T) {
 			}
 		}}
 	})
-	if changes < 1000 || len(w.evicted()) < 60 || w.count(SoftEvicting) < 10 || w.count(Limited)+w.count(Ineffective) < 5 {
+	if changes < 1000 || len(w.evicted()) < 40 || w.count(SoftEvicting) < 10 || w.count(Limited)+w.count(Ineffective) < 5 {
 		t.Errorf("%d changes, %d evictions, %d of them soft, %d limited: the story is too quiet", changes, len(w.evicted()), w.count(SoftEvicting), w.count(Limited)+w.count(Ineffective))
 	}
 	if deviates > changes/4 || w.collected == 0 {

@@ -93,7 +93,7 @@ type Result struct {
 
 // Immediate reports the eviction to the API server, waits for the answer until reporting ends, and
 // kills. It waits for the end of the processes for the duration wait, counted from the kill, or
-// until waiting ends. A pod that has ended by itself meanwhile counts as killed: it was selected,
+// until waiting ends. Neither prevents the kill. A pod that has ended by itself meanwhile counts as killed: it was selected,
 // and no other pod is evicted in its place. Returns an error if the kill fails.
 func (v *Evictor) Immediate(ctx, reporting, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
 	return v.immediate(ctx, reporting, waiting, e, p, func(ctx context.Context) (Ended, error) {
@@ -105,9 +105,9 @@ func (v *Evictor) Immediate(ctx, reporting, waiting context.Context, wait time.D
 
 func (v *Evictor) immediate(ctx, reporting, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
 	if v.Status == nil || !e.Pod.FromAPI {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(waiting, cancel)()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(waiting, func() { cancel(context.DeadlineExceeded) })()
 		r.Ended, err = kill(ctx)
 		return r, err
 	}
@@ -134,24 +134,23 @@ func (v *Evictor) immediate(ctx, reporting, waiting context.Context, e *eviction
 const signalTime = 50 * time.Millisecond
 
 // uncancelled returns ctx without its cancellation: a pod that was reported as evicted must not
-// keep running because the agent stops. The deadline of ctx and the end of waiting remain; they
-// bound the wait after the signals. The signals have signalTime even if the server has used up the
-// deadline.
+// keep running because the agent stops. The deadline of ctx and the end of waiting remain, both as a
+// passed deadline; they bound the wait after the signals. The signals have signalTime even if the
+// server has used up the deadline.
 func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
 	minDeadline := time.Now().Add(signalTime)
-	kept := context.WithoutCancel(ctx)
-	deadline, bounded := ctx.Deadline()
-	if deadline.Before(minDeadline) {
-		deadline = minDeadline
-	}
-	var cancel context.CancelFunc
-	if bounded {
+	kept, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancel := context.CancelFunc(func() {})
+	if deadline, bounded := ctx.Deadline(); bounded {
+		if deadline.Before(minDeadline) {
+			deadline = minDeadline
+		}
 		kept, cancel = context.WithDeadline(kept, deadline)
-	} else {
-		kept, cancel = context.WithCancel(kept)
 	}
-	stop := context.AfterFunc(waiting, func() { time.AfterFunc(time.Until(minDeadline), cancel) })
-	return kept, func() { stop(); cancel() }
+	stop := context.AfterFunc(waiting, func() {
+		time.AfterFunc(time.Until(minDeadline), func() { end(context.DeadlineExceeded) })
+	})
+	return kept, func() { stop(); cancel(); end(nil) }
 }
 
 // report reports whether the API server has received the status. An abandoned request may have been

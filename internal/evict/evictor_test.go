@@ -23,9 +23,10 @@ type harness struct {
 	answers        []Answer      // to requests, the last one repeatedly
 	ends           chan struct{} // closed when the pod has ended
 	withdraw       error
-	killFails      bool // the kill fails
-	remains        bool // remains for the duration of the wait
-	empty          bool // no process remains to be killed
+	killFails      bool  // the kill fails
+	remains        bool  // remains for the duration of the wait
+	ended          error // why that wait ended
+	empty          bool  // no process remains to be killed
 	await          error
 	ignoresContext bool // the server's answers ignore the context
 	deleted        bool // the request was carried out
@@ -105,6 +106,7 @@ func (h *harness) Kill(ctx context.Context) (Ended, error) {
 	h.note("killed")
 	if h.remains {
 		<-ctx.Done()
+		h.ended = context.Cause(ctx)
 	}
 	return Ended{Signalled: 1, ProcessesRemain: h.remains}, nil
 }
@@ -388,6 +390,9 @@ func TestImmediate_StopsWaitingWhenCutShort(t *testing.T) {
 				}
 				if took := time.Since(begun); took != tc.want {
 					t.Errorf("got a wait of %v, want %v", took, tc.want)
+				}
+				if !errors.Is(h.ended, context.DeadlineExceeded) { // a cancelled kill would signal nothing if it begins late
+					t.Errorf("the wait ended with %v, want a passed deadline", h.ended)
 				}
 			})
 		})

@@ -410,6 +410,29 @@ func TestImmediate_KillsNothingAfterCancellation(t *testing.T) {
 	})
 }
 
+// The thread of a call may have waited for a processor until its deadline has passed.
+func TestImmediate_ContinuesIfItBeginsLate(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		h := e.hog(e.pod, "main")
+		late, cancel := context.WithDeadline(e.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		givenUp, giveUp := context.WithCancelCause(e.Context())
+		giveUp(context.DeadlineExceeded)
+		result, err := e.killer.Immediate(late, e.target(e.pod.Path()))
+		if !errors.Is(err, ErrTimeout) || result.Continued == nil {
+			e.Fatalf("got %+v, error %v, want a continued kill", result, err)
+		}
+		<-result.Continued
+		e.killedBy(h, syscall.SIGKILL)
+		other := e.hog(e.pod, "side")
+		if result, err = e.killer.Immediate(givenUp, e.target(e.pod.Path())); !errors.Is(err, ErrTimeout) || result.Continued == nil {
+			e.Fatalf("after the wait was given up: got %+v, error %v, want a continued kill", result, err)
+		}
+		<-result.Continued
+		e.killedBy(other, syscall.SIGKILL)
+	})
+}
+
 func TestSelfTest_PassesOnThisMachine(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		if missing := e.killer.SelfTest(e.within(5 * time.Second)); len(missing) > 0 {

@@ -147,7 +147,9 @@ func (k *Killer) Close() error {
 // A kill that is not done when ctx ends, even if some processes have not been signalled yet,
 // continues in a goroutine of the Killer. It ends when the pod is empty, when a signal could end
 // none of the remaining processes, or with [Killer.Close]. The Result contains that. Another call
-// for the same pod waits for that kill.
+// for the same pod waits for that kill. This applies to a call that begins after the deadline too: on
+// a busy machine the thread may have waited for a processor, and a pod that was chosen must not survive
+// while the next one is ended. A call that begins after ctx was cancelled, by its cause, kills nothing.
 //
 // Returns [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout], [ErrBusy], or an
 // error of the kernel.
@@ -159,7 +161,7 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	inTime := !a.late(ctx) // a call that begins late sends no signal, and its kill does not continue
+	cancelled := errors.Is(context.Cause(ctx), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
 		// One third of the time each for the listing, for the second listing of signalAll, and for
 		// the signals. At least 1 ns, since 0 is no bound.
@@ -167,7 +169,7 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	}
 	err = a.killUntilEmpty(ctx)
 	result := a.result
-	if inTime && errors.Is(err, ErrTimeout) {
+	if !cancelled && errors.Is(err, ErrTimeout) {
 		if result.Continued = k.continueConcurrently(a); result.Continued != nil {
 			return result, err
 		}

@@ -103,7 +103,7 @@ func (a *attempt) late(ctx context.Context) bool {
 
 // timeout returns the error that describes the remaining processes.
 func (a *attempt) timeout(ctx context.Context) error {
-	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
+	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: cmp.Or(context.Cause(ctx), context.DeadlineExceeded)}
 	for _, pid := range a.w.pids[:min(len(a.w.pids), namedStragglers)] {
 		s := Straggler{PID: pid, Command: "?"}
 		if text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {
