@@ -393,13 +393,13 @@ func TestRun_PollsUntilItsEnd(t *testing.T) {
 		e.write(text("limit: high\n"))
 		<-time.After(2*Period - 1)
 		synctest.Wait()
-		if len(e.applied) != 0 {
+		if e.watch.Status().Applied != 0 {
 			t.Error("applied before the second poll")
 		}
 		<-time.After(1)
 		synctest.Wait()
-		if len(e.applied) != 1 {
-			t.Errorf("applied %v after two polls", e.applied)
+		if got := e.watch.Status().Applied; got != 1 {
+			t.Errorf("applied %d changes after two polls", got)
 		}
 		cancel()
 		<-ended

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,14 +29,17 @@ type cleaner struct {
 	t     *testing.T
 	log   logcapture.Book
 	known map[string]bool
-	leads bool
+	leads atomic.Bool
+	// resigns: it leads no longer once a record was deleted.
+	resigns atomic.Bool
 }
 
 // runExpiry runs an expiry that knows the Node, and leads.
 func runExpiry(t *testing.T, test func(*cleaner)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cleaner{Fake: apitest.NewFake(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), t: t, known: map[string]bool{node: true}, leads: true}
-		x := &store.Expiry{Client: apitest.From(c), Namespace: namespace, Leads: func() bool { return c.leads },
+		c := &cleaner{Fake: apitest.NewFake(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), t: t, known: map[string]bool{node: true}}
+		c.leads.Store(true)
+		x := &store.Expiry{Client: apitest.From(c), Namespace: namespace, Leads: func() bool { return c.leads.Load() && !(c.resigns.Load() && c.Called("delete configmaps") > 0) },
 			Nodes: func(context.Context) (map[string]bool, error) { return c.known, nil }, Log: c.log.Logger()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -166,7 +170,7 @@ func (c *cleaner) add(name string, created time.Time, finalizers ...string) {
 
 func TestExpiry_BoundsRecordsOfNodesThatAreGone(t *testing.T) {
 	runExpiry(t, func(c *cleaner) {
-		c.leads = false
+		c.leads.Store(false)
 		for i := range 1003 {
 			c.add(fmt.Sprintf("gone-%04d", i), time.Now().Add(time.Duration(i)*time.Second))
 		}
@@ -174,7 +178,7 @@ func TestExpiry_BoundsRecordsOfNodesThatAreGone(t *testing.T) {
 		if n := len(c.names()); n != 1003 {
 			t.Errorf("%d records are left without leadership", n)
 		}
-		c.leads = true
+		c.leads.Store(true)
 		pass(searches)
 		if names := c.names(); len(names) != 1000 || names[0] != "gone-0003" {
 			t.Errorf("%d records are left, the oldest is %s", len(names), names[0])
@@ -265,10 +269,7 @@ func TestExpiry_StopsWithoutLeadership(t *testing.T) {
 		for i := range 100 {
 			c.write(fmt.Sprint("gone-", i), store.Key)
 		}
-		c.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			c.leads = false
-			return false, nil, nil
-		})
+		c.resigns.Store(true)
 		pass(2 * evictionlog.MaxAge)
 		c.write("writes", store.Key)
 		pass(searches)
