@@ -89,6 +89,9 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	r.storeBeside()
 }
 
+// exitTimeout is more than the largest bucket of the histogram: a kill that takes longer counts as such.
+const exitTimeout = time.Minute
+
 // awaitExit measures the kill of a check whose processes have not exited yet. Such kills are the slow ones: the
 // histogram must not lack them.
 func (r *reporter) awaitExit(o *agent.Outcome) {
@@ -97,11 +100,15 @@ func (r *reporter) awaitExit(o *agent.Outcome) {
 	}
 	rest, decided := o.Result.Rest, o.Snapshot.At
 	r.beside(func(ctx context.Context) {
+		late := time.NewTimer(exitTimeout)
+		defer late.Stop()
 		select {
 		case <-rest:
-			r.metrics.DecisionToExit(time.Since(decided))
+		case <-late.C:
 		case <-ctx.Done():
+			return
 		}
+		r.metrics.DecisionToExit(time.Since(decided))
 	})
 }
 

@@ -230,13 +230,15 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 func TestReporter_MeasuresSlowExits(t *testing.T) {
 	for about, test := range map[string]struct {
 		hard, acted, remain, reported bool
+		exits                         time.Duration
 		want                          string
 	}{
-		"hard":                     {true, true, true, true, "_sum 3\n"},
-		"hard, ended at once":      {true, true, false, false, "_sum 0\n"}, // its decision has the time
-		"hard, nothing reports it": {true, true, true, false, "_sum 0\n"},
-		"soft":                     {false, true, true, true, "_sum 0\n"},
-		"dry run":                  {true, false, false, false, "_sum 0\n"},
+		"hard":                     {true, true, true, true, 3 * time.Second, "_sum 3\n"},
+		"hard, never ended":        {true, true, true, true, time.Hour, "_sum 60\n"},
+		"hard, ended at once":      {true, true, false, false, time.Second, "_sum 0\n"}, // its decision has the time
+		"hard, nothing reports it": {true, true, true, false, time.Second, "_sum 0\n"},
+		"soft":                     {false, true, true, true, time.Second, "_sum 0\n"},
+		"dry run":                  {true, false, false, false, time.Second, "_sum 0\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			rest := make(chan struct{})
@@ -250,7 +252,7 @@ func TestReporter_MeasuresSlowExits(t *testing.T) {
 			m := metrics.New(metrics.Settings{LinesDropped: func() int64 { return 0 }})
 			r := &reporter{metrics: m, beside: func(run func(context.Context)) { go run(t.Context()) }}
 			r.awaitExit(&agent.Outcome{Snapshot: &signals.Snapshot{At: time.Now()}, Evicted: &eviction.Eviction{Hard: test.hard}, Result: result})
-			<-time.After(3 * time.Second)
+			<-time.After(test.exits)
 			close(rest)
 			synctest.Wait()
 			if got := scraped(m); !strings.Contains(got, "plimsoll_eviction_exit_duration_seconds"+test.want) {

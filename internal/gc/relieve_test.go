@@ -241,6 +241,7 @@ func TestRise_ShowsExpectedOrFinalGrowth(t *testing.T) {
 	}{
 		"no growth":                      {full, []sample{{0, 500 * mib}, {time.Minute, 500 * mib}}, false},
 		"half of the expected size":      {full, []sample{{0, 550 * mib}, {pollEvery, 550 * mib}}, true},
+		"half of it, a tick early":       {full, []sample{{0, 550 * mib}, {pollEvery - time.Millisecond, 550 * mib}}, true},
 		"half of it, growing":            {full, []sample{{0, 550 * mib}}, false},
 		"half of it, still growing":      {full, []sample{{0, 550 * mib}, {pollEvery, 560 * mib}}, false},
 		"less than half, growing":        {full, []sample{{0, 549 * mib}}, false},

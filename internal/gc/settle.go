@@ -111,5 +111,5 @@ func (r *rise) shows(expected int64, now time.Time) bool {
 		return false
 	}
 	still := now.Sub(r.last)
-	return expected > 0 && r.grown >= expected/2 && still >= pollEvery || still >= quiet
+	return expected > 0 && r.grown >= expected/2 && still >= pollEvery/2 || still >= quiet
 }

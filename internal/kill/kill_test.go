@@ -410,26 +410,25 @@ func TestImmediate_KillsNothingAfterCancellation(t *testing.T) {
 	})
 }
 
-// The thread of a call may have waited for a processor until its deadline has passed.
-func TestImmediate_ContinuesIfItBeginsLate(t *testing.T) {
+// The thread of a call may have waited for a processor until its deadline has passed. It signals
+// itself, even if no further kill may continue beside it.
+func TestImmediate_SignalsIfItBeginsLate(t *testing.T) {
 	onEachTree(t, func(e *env) {
-		h := e.hog(e.pod, "main")
 		late, cancel := context.WithDeadline(e.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		givenUp, giveUp := context.WithCancelCause(e.Context())
 		giveUp(context.DeadlineExceeded)
-		result, err := e.killer.Immediate(late, e.target(e.pod.Path()))
-		if !errors.Is(err, ErrTimeout) || result.Continued == nil {
-			e.Fatalf("got %+v, error %v, want a continued kill", result, err)
+		all := &e.killer.continued
+		all.list = append(all.list, &continuedKill{}, &continuedKill{})
+		defer func() { all.list = nil }()
+		for name, ctx := range map[string]context.Context{"after the deadline": late, "after the wait was given up": givenUp} {
+			h := e.hog(e.pod, "main")
+			result, err := e.killer.Immediate(ctx, e.target(e.pod.Path()))
+			if result.Signalled == 0 || result.ToSignal == 0 || result.Continued != nil || err != nil && !errors.Is(err, ErrTimeout) {
+				e.Fatalf("%s: got %+v, error %v, want a signal", name, result, err)
+			}
+			e.killedBy(h, syscall.SIGKILL)
 		}
-		<-result.Continued
-		e.killedBy(h, syscall.SIGKILL)
-		other := e.hog(e.pod, "side")
-		if result, err = e.killer.Immediate(givenUp, e.target(e.pod.Path())); !errors.Is(err, ErrTimeout) || result.Continued == nil {
-			e.Fatalf("after the wait was given up: got %+v, error %v, want a continued kill", result, err)
-		}
-		<-result.Continued
-		e.killedBy(other, syscall.SIGKILL)
 	})
 }
 

@@ -141,15 +141,20 @@ func (k *Killer) Close() error {
 	return nil
 }
 
+// minList is the minimum time for a listing.
+const minList = 5 * time.Millisecond
+
 // Immediate ends every process of the pod with SIGKILL and waits until none remains, or ctx ends.
 // It also signals processes that join the pod meanwhile.
 //
 // A kill that is not done when ctx ends, even if some processes have not been signalled yet,
 // continues in a goroutine of the Killer. It ends when the pod is empty, when a signal could end
 // none of the remaining processes, or with [Killer.Close]. The Result contains that. Another call
-// for the same pod waits for that kill. This applies to a call that begins after the deadline too: on
-// a busy machine the thread may have waited for a processor, and a pod that was chosen must not survive
-// while the next one is ended. A call that begins after ctx was cancelled, by its cause, kills nothing.
+// for the same pod waits for that kill.
+//
+// A call that begins after the deadline signals once, too: on a busy machine the thread may have waited
+// for a processor, and a pod that was chosen must not survive while the next one is ended. A call that
+// begins after ctx was cancelled with another cause than a passed deadline kills nothing.
 //
 // Returns [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout], [ErrBusy], or an
 // error of the kernel.
@@ -161,15 +166,16 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	cancelled := errors.Is(context.Cause(ctx), context.Canceled)
+	a.insists = ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	continues := a.insists
 	if deadline, ok := ctx.Deadline(); ok {
 		// One third of the time each for the listing, for the second listing of signalAll, and for
-		// the signals. At least 1 ns, since 0 is no bound.
-		a.listFor = max(deadline.Sub(a.begun)/3, 1)
+		// the signals.
+		a.listFor = max(deadline.Sub(a.begun)/3, minList)
 	}
 	err = a.killUntilEmpty(ctx)
 	result := a.result
-	if !cancelled && errors.Is(err, ErrTimeout) {
+	if continues && errors.Is(err, ErrTimeout) {
 		if result.Continued = k.continueConcurrently(a); result.Continued != nil {
 			return result, err
 		}
@@ -222,6 +228,7 @@ type attempt struct {
 	listFor   time.Duration // time for a listing; 0: until it is complete
 	listUntil time.Time     // end of all listings; zero: none
 
+	insists        bool      // the first round takes place even if it is late
 	exempting      bool      // the last listing omits the processes of exempt directories; false if they have none
 	incomplete     bool      // the last round did not signal all processes: the next one continues it
 	fightingRounds int       // rounds that found processes not signalled before, without continued ones
@@ -267,9 +274,10 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if err := a.refuse(); err != nil {
 			return err
 		}
-		if a.late(ctx) || a.stuck(time.Now()) {
+		if a.late(ctx) && !a.insists || a.stuck(time.Now()) {
 			return a.timeout(ctx)
 		}
+		a.insists = false
 		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are exiting already
 			if err := a.round(ctx); err != nil {
 				return err

@@ -109,7 +109,7 @@ var table = [...]definition{
 	thresholdToKill: {"plimsoll_threshold_to_kill_duration_seconds", histogram, nil, killBuckets,
 		"Time from the first check that found a hard threshold crossed to the last SIGKILL."},
 	decisionToExit: {"plimsoll_eviction_exit_duration_seconds", histogram, nil, killBuckets,
-		"Time from the check that decided a hard eviction until no process of the pod was left. Pods with processes that never exit are not counted."},
+		"Time from the check that decided a hard eviction until no process of the pod was left. After one minute it counts as one minute."},
 	freed: {"plimsoll_reclaimed_bytes_total", counter, []label{{"source", valuesOf(freerNames[:])}}, nil,
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	pendingStatuses: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
