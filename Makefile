@@ -63,7 +63,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-machines test-v2 test-components test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -180,20 +180,13 @@ check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes on
 	$(GO) vet ./...
 	$(MAKE) test-unit
 
-# What measures the kernel has the machine to itself, and so has the whole node. The virtual
-# machines compute while what speaks to components waits.
+# What measures the kernel has the machine to itself, and so has the whole node. The
+# virtual machine and the race detector compute while what speaks to components waits.
 test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
-	$(MAKE) -j $(ABREAST) -O test-machines test-components
-	$(MAKE) -o components e2e
-
-test-machines: ## what is tried in virtual machines (root)
-	$(MAKE) -o components -o build test-v2
-	$(MAKE) -o components -o build test-node-v2
-
-test-components: ## the race detector, and what speaks to real components (root)
-	$(MAKE) -o components -o build test-race
-	$(MAKE) -o components -o build test-edge
+	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
 	$(MAKE) -o components -o build test-cluster
+	$(MAKE) -o components -o build test-node-v2
+	$(MAKE) -o components e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	@$(COMPILE) $(shell $(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)

@@ -160,8 +160,12 @@ func (s *server) life(t *testing.T) {
 		t.Errorf("an upgrade without a change replaced pods: %s", cmp.Diff(first.Spec, again.Spec))
 	}
 	s.must(t, "upgrade", `agent.config={"evictionHard":{"memory.available":"700Mi"}}`)
+	if changed := s.daemonSet(t); changed.Generation != first.Generation {
+		t.Errorf("a change that agents apply while they run replaced pods: %s", cmp.Diff(first.Spec, changed.Spec))
+	}
+	s.must(t, "upgrade", `agent.config={"recordingSize":"128Mi"}`)
 	if changed := s.daemonSet(t); changed.Generation == first.Generation {
-		t.Error("a changed configuration did not replace pods")
+		t.Error("a change that needs a restart did not replace pods")
 	}
 	s.helm.must(t, "rollback", release, "1")
 	if diff := cmp.Diff(first.Spec, s.daemonSet(t).Spec); diff != "" {
