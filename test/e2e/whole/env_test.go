@@ -126,7 +126,7 @@ var backstop = map[string]string{
 func (s *env) kubeletConfig() map[string]any {
 	s.Helper()
 	return map[string]any{
-		"staticPodPath": s.static, "fileCheckFrequency": "1s",
+		"staticPodPath": s.static, "fileCheckFrequency": "1s", "syncFrequency": "5s",
 		"kubeReserved":              map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
 		"evictionHard":              backstop,
 		"nodeStatusUpdateFrequency": beat(1),

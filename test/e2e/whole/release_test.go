@@ -156,6 +156,28 @@ func (s *env) upgrade(others ...map[string]any) {
 	s.runHelm("upgrade")
 }
 
+// reconfigure changes fields of the configuration that the agent applies while it runs, and waits until it
+// has: the kubelet writes the file when it looks at the pod again.
+func (s *env) reconfigure(others ...map[string]any) {
+	s.Helper()
+	agent := s.agent()
+	before := s.applied(agent)
+	s.upgrade(others...)
+	s.until("the agent applies the configuration", func() bool { return s.applied(agent) > before })
+	if now := s.agent(); now.Object.UID != agent.Object.UID {
+		s.Errorf("the configuration replaced the agent's pod %s by %s", agent.Object.Name, now.Object.Name)
+	}
+}
+
+// applied returns how many changes of its configuration an agent has applied.
+func (s *env) applied(agent *cluster.Pod) (n int) {
+	s.Helper()
+	for _, text := range s.output(agent) {
+		n += strings.Count(text, "Applied a changed configuration")
+	}
+	return n
+}
+
 // runHelm runs helm and waits until the pods are those of the new values.
 func (s *env) runHelm(verb string, args ...string) {
 	s.Helper()
@@ -231,13 +253,8 @@ func (s *env) agent() *cluster.Pod {
 // decisions returns the lines of an agent's decision log, of all its containers.
 func (s *env) decisions(of *cluster.Pod) (all []agent.Decision) {
 	s.Helper()
-	logs, err := filepath.Glob(filepath.Join(of.Logs, "agent", "*.log"))
-	s.must(err)
-	slices.Sort(logs)
-	for _, log := range logs {
-		text, err := os.ReadFile(log)
-		s.must(err)
-		for line := range strings.Lines(string(text)) {
+	for _, text := range s.output(of) {
+		for line := range strings.Lines(text) {
 			_, output, found := strings.Cut(line, " F ") // CRI format: time, stream, whole or partial
 			var d agent.Decision
 			if found && strings.HasPrefix(output, "{") && json.Unmarshal([]byte(output), &d) == nil && d.Decision != "" {
@@ -246,6 +263,20 @@ func (s *env) decisions(of *cluster.Pod) (all []agent.Decision) {
 		}
 	}
 	return all
+}
+
+// output returns what each container of an agent's pod has written, the oldest first.
+func (s *env) output(of *cluster.Pod) (texts []string) {
+	s.Helper()
+	logs, err := filepath.Glob(filepath.Join(of.Logs, "agent", "*.log"))
+	s.must(err)
+	slices.Sort(logs)
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		s.must(err)
+		texts = append(texts, string(text))
+	}
+	return texts
 }
 
 // logs returns the last log lines of Plimsoll's pods, for readers of a failure.

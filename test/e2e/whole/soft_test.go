@@ -23,7 +23,7 @@ func softly(line, grace string, pods int) map[string]any {
 // and the agent's. The agent requests the eviction, the controller posts it, the kubelet
 // executes it.
 func (s *env) softEviction() {
-	s.upgrade(softly("400Mi", "4s", 6))
+	s.reconfigure(softly("400Mi", "4s", 6))
 	slow := cluster.Hog("slow", "term ignore", "fill 300MiB")
 	slow.Spec.TerminationGracePeriodSeconds = new(int64(60))
 	pods := s.pods(requesting(cluster.Hog("calm", "fill 50MiB"), 60*mib), slow)
@@ -45,7 +45,7 @@ func (s *env) softEviction() {
 	s.event(greedy, "The node was low on resource: memory. Threshold quantity: 400Mi")
 	s.do(calm, "fill 1MiB")
 	s.relieved()
-	s.upgrade(agentConfig(map[string]any{"evictionSoft": nil, "evictionSoftGracePeriod": nil}))
+	s.reconfigure(agentConfig(map[string]any{"evictionSoft": nil, "evictionSoftGracePeriod": nil}))
 }
 
 // first returns the first state of a pod that meets a condition.
