@@ -125,6 +125,7 @@ var mayImport = map[string]struct {
 	"test/harness/hog":              {nil, "a workload is independent of the product"},
 	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "random pods depend only on how they are decoded"},
 	"test/harness/bulk":             {nil, "pods of any size are independent of the product"},
+	"test/harness/generated":        {nil, "it compares documents, of any program"},
 	"test/harness/logcapture":       {nil, "it stores log records of any program"},
 	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code under test"},
 	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts components of Kubernetes, and is independent of the product"},

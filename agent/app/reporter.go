@@ -92,7 +92,7 @@ func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 // exitTimeout is more than the largest bucket of the histogram: a kill that takes longer counts as such.
 const exitTimeout = time.Minute
 
-// awaitExit measures the kill of a check whose processes have not exited yet. Such kills are the slow ones: the
+// awaitExit measures a kill that has left processes which exit later. Such kills are the slow ones: the
 // histogram must not lack them.
 func (r *reporter) awaitExit(o *agent.Outcome) {
 	if o.Evicted == nil || !o.Evicted.Hard || o.Result == nil || !o.Result.ProcessesRemain || o.Result.Rest == nil {

@@ -226,7 +226,7 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 	}
 }
 
-// A kill whose processes exit after it is measured until they have exited.
+// A kill is measured until its processes have exited, also after it has returned.
 func TestReporter_MeasuresSlowExits(t *testing.T) {
 	for about, test := range map[string]struct {
 		hard, acted, remain, reported bool

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
+	"plimsoll.dev/plimsoll/test/harness/generated"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/kubectl-plimsoll.md instead of comparing it")
@@ -29,17 +30,6 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 // TestReference_Client compares the generated part of docs/reference/kubectl-plimsoll.md with the
 // commands and their flags.
 func TestReference_Client(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "reference", "kubectl-plimsoll.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := []byte("<!-- begin flags: made by make docs -->\n"), []byte("<!-- end flags -->\n")
-	before, rest, found := bytes.Cut(text, begin)
-	_, after, closed := bytes.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no markers %q and %q", path, begin, end)
-	}
 	var b bytes.Buffer
 	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
 	eachCommand(root, func(c *cobra.Command) {
@@ -50,16 +40,8 @@ func TestReference_Client(t *testing.T) {
 	})
 	b.WriteString("\n### Connection\n\nEvery command has these flags. All but `--heartbeat-namespace` are those of kubectl, by its library.\n")
 	writeFlags(&b, root.PersistentFlags())
-	want := bytes.Join([][]byte{before, begin, b.Bytes(), end, after}, nil)
-	switch {
-	case bytes.Equal(want, text):
-	case *update:
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s differs from the commands: run make docs", path)
-	}
+	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "kubectl-plimsoll.md"), *update,
+		generated.Part{Begin: "<!-- begin flags: made by make docs -->\n", End: "<!-- end flags -->\n", Text: b.Bytes()})
 }
 
 func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/test/harness/generated"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/commands.md instead of comparing it")
@@ -19,29 +21,10 @@ var update = flag.Bool("update", false, "write the generated part of docs/refere
 // TestReference_Commands compares the generated part of docs/reference/commands.md with the
 // commands and their flags.
 func TestReference_Commands(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "reference", "commands.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := []byte("<!-- begin flags: made by make docs -->\n"), []byte("<!-- end flags -->\n")
-	before, rest, found := bytes.Cut(text, begin)
-	_, after, closed := bytes.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no markers %q and %q", path, begin, end)
-	}
 	var b bytes.Buffer
 	eachCommand(rootCommand(), func(c *cobra.Command) { writeUsage(&b, c) })
-	want := bytes.Join([][]byte{before, begin, b.Bytes(), end, after}, nil)
-	switch {
-	case bytes.Equal(want, text):
-	case *update:
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s differs from the commands: run make docs", path)
-	}
+	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "commands.md"), *update,
+		generated.Part{Begin: "<!-- begin flags: made by make docs -->\n", End: "<!-- end flags -->\n", Text: b.Bytes()})
 }
 
 // writeUsage writes the usage of a command and a table of its flags. Options of agent

@@ -94,7 +94,7 @@ func (d *decisions) print(data []byte, out, notes io.Writer) error {
 	return nil
 }
 
-// writeLine writes a decision on one line, whoever wrote it.
+// writeLine writes a decision on one line, of any version of the agent.
 func writeLine(w *bufio.Writer, line json.RawMessage) {
 	var b bytes.Buffer
 	if json.Compact(&b, line) == nil { // the decoder has checked it

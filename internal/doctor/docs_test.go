@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/test/harness/generated"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/reference/findings.md instead of comparing them")
@@ -31,28 +31,10 @@ func written(codes []doctor.Code) []byte {
 
 // TestReference_FindingsAreUpToDate compares the tables of docs/reference/findings.md with those of the code.
 func TestReference_FindingsAreUpToDate(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "reference", "findings.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	updated := bytes.Clone(text)
+	var parts []generated.Part
 	for name, codes := range map[string][]doctor.Code{"node": doctor.NodeCodes(), "cluster": doctor.ClusterCodes()} {
 		begin, end := table(name)
-		before, rest, found := bytes.Cut(updated, begin)
-		_, after, closed := bytes.Cut(rest, end)
-		if !found || !closed {
-			t.Fatalf("%s has no marks %q and %q", path, begin, end)
-		}
-		updated = bytes.Join([][]byte{before, begin, written(codes), end, after}, nil)
+		parts = append(parts, generated.Part{Begin: string(begin), End: string(end), Text: written(codes)})
 	}
-	switch {
-	case bytes.Equal(updated, text):
-	case *update:
-		if err := os.WriteFile(path, updated, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s differs from the tables of findings: run go test ./internal/doctor -update", path)
-	}
+	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "findings.md"), *update, parts...)
 }

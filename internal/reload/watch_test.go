@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -187,11 +188,8 @@ func TestWatch_AppliesOrRefusesWhole(t *testing.T) {
 }
 
 func TestWatch_UnreadableFile(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads every file")
-	}
 	e := newEnv(t, filepath.Join(t.TempDir(), "sample.yaml"), text("limit: low\n"))
-	if err := os.Chmod(e.path, 0); err != nil {
+	if err := errors.Join(os.Remove(e.path), os.Symlink(e.path, e.path)); err != nil { // root would read any file
 		t.Fatal(err)
 	}
 	e.poll(3)

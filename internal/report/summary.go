@@ -23,7 +23,7 @@ func (i *Incident) summary() []string {
 	return all
 }
 
-// crossingSentences tell for each threshold how often and how long it was crossed.
+// crossingSentences has for each threshold how often and how long it was crossed.
 func (i *Incident) crossingSentences() (all []string) {
 	thresholds := 0
 	for _, h := range i.histories {
@@ -72,7 +72,7 @@ func (i *Incident) conditionSentences() (all []string) {
 	return all
 }
 
-// evictionSentences tell which pods the agent evicted, or would have.
+// evictionSentences has which pods the agent evicted, or would have.
 func (i *Incident) evictionSentences() (all []string) {
 	items, _ := i.evictions.all()
 	var done, dry []string
@@ -146,7 +146,7 @@ func (i *Incident) departureSentences() []string {
 	return []string{fmt.Sprintf("%s ended as evicted without a recorded eviction by this agent, the first at %s: %s.", plural(n, "pod"), i.clock(items[0].at), quote(items[0].pod))}
 }
 
-// killSentences tell what the kernel's OOM killer ended, and what the attribution names.
+// killSentences has what the kernel's OOM killer ended, and what the attribution names.
 func (i *Incident) killSentences() (all []string) {
 	n := i.killed()
 	switch {

@@ -11,7 +11,7 @@ import (
 // Bounds of what is stored about the pods of a recording.
 const (
 	maxLayers = 8       // pods that are drawn and listed, the largest ones
-	maxUIDs   = 1 << 16 // pods that are told apart
+	maxUIDs   = 1 << 16 // pods that are counted one by one
 )
 
 // survey is what a first pass finds: the time that is covered, and the largest pods in it.
@@ -21,7 +21,7 @@ type survey struct {
 	from   time.Time
 	to     time.Time
 	pods   map[string]*layer // by UID
-	more   bool              // there are more pods than are told apart
+	more   bool              // there are more pods than are counted one by one
 	most   int               // pods at once
 }
 
