@@ -23,6 +23,7 @@ var mounts = []struct{ kind, dir, data string }{
 	{"proc", "/proc", ""},
 	{"sysfs", "/sys", ""},
 	{"devtmpfs", "/dev", ""},
+	{"tmpfs", "/dev/shm", "mode=1777"},
 	{"cgroup2", cgroups, ""},
 	{"tmpfs", "/tmp", "mode=1777"},
 	{"tmpfs", "/run", "mode=755"},
