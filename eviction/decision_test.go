@@ -119,6 +119,9 @@ func TestEvictionFor_Message(t *testing.T) {
 			if e.Message != tc.message {
 				t.Errorf("message\n%q, want\n%q", e.Message, tc.message)
 			}
+			if cause, isLimit := eviction.CauseOf(e.Message); isLimit || cause != tc.threshold.Signal.Definition().Resource {
+				t.Errorf("the cause of %q is %q, of a limit %t", e.Message, cause, isLimit)
+			}
 			want := map[string]string{"offending_containers": tc.containers, "offending_containers_usage": tc.usages,
 				"starved_resource": string(tc.threshold.Signal.Definition().Resource)}
 			if name, usage, ok := strings.Cut(tc.pod, " "); ok {
@@ -222,10 +225,21 @@ func TestViolations_LocalStorageLimits(t *testing.T) {
 				t.Fatalf("found %+v", found)
 			}
 			e := found[0]
+			if cause, isLimit := eviction.CauseOf(e.Message); !isLimit || cause != "" {
+				t.Errorf("the cause of %q is %q, of a limit %t", e.Message, cause, isLimit)
+			}
 			if e.Cause != tc.cause || e.Message != tc.text || !strings.Contains(e.Explanation, "a local-storage limit of its own") || e.GracePeriod != 1 || e.DisruptionTarget || e.Annotations == nil || len(e.Annotations) != 0 {
 				t.Errorf("%+v", e)
 			}
 		})
+	}
+}
+
+func TestCauseOf_OtherMessages(t *testing.T) {
+	for _, message := range []string{"", "memory", "The node was low on resource: ", "The node was low on resource: cpu. ", "The node was low on resource: [MemoryPressure]. ", "Container app", " exceeded its local ephemeral storage limit "} {
+		if cause, isLimit := eviction.CauseOf(message); cause != "" || isLimit {
+			t.Errorf("the cause of %q is %q, of a limit %t", message, cause, isLimit)
+		}
 	}
 }
 

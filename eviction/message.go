@@ -16,18 +16,42 @@ const (
 	starvedResource          = "starved_resource"
 )
 
+// Parts of messages by which their cause is found again.
+const (
+	lowOnResource   = "The node was low on resource: "
+	aboveEmptyDir   = "Usage of EmptyDir volume "
+	abovePodLimit   = "Pod ephemeral local storage usage exceeds the total limit of containers "
+	aboveContainers = " exceeded its local ephemeral storage limit "
+)
+
+// CauseOf returns the cause of an eviction by the message of the pod's status, that of this program or of a kubelet:
+// a resource of the node, or a local-storage limit of the pod. Any other message has neither.
+func CauseOf(message string) (resource signals.Resource, isLimit bool) {
+	low, isLow := strings.CutPrefix(message, lowOnResource)
+	if !isLow {
+		return "", strings.HasPrefix(message, aboveEmptyDir) || strings.HasPrefix(message, abovePodLimit) || strings.HasPrefix(message, "Container ") && strings.Contains(message, aboveContainers)
+	}
+	name, _, _ := strings.Cut(low, ".")
+	for s := range signals.All {
+		if r := s.Definition().Resource; name == string(r) {
+			return r, false
+		}
+	}
+	return "", false
+}
+
 // All sentences end in a space, as in the kubelet.
 
 func emptyDirMessage(v *signals.Volume) string {
-	return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.SizeLimit.String())
+	return fmt.Sprintf(aboveEmptyDir+"%q exceeds the limit %q. ", v.Name, v.SizeLimit.String())
 }
 
 func podLimitMessage(limit *signals.Quantity) string {
-	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
+	return fmt.Sprintf(abovePodLimit+"%s. ", limit)
 }
 
 func containerLimitMessage(k *signals.Container) string {
-	return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", k.Name, k.StorageLimit.String())
+	return fmt.Sprintf("Container %s"+aboveContainers+"%q. ", k.Name, k.StorageLimit.String())
 }
 
 // pressureMessage returns the message with the threshold, the amount available, and the parts of
@@ -36,7 +60,7 @@ func containerLimitMessage(k *signals.Container) string {
 func pressureMessage(t *Threshold, o *signals.Observation, c signals.Candidate) (string, map[string]string) {
 	d := t.Signal.Definition()
 	var b strings.Builder
-	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ",
+	fmt.Fprintf(&b, lowOnResource+"%s. Threshold quantity: %s, available: %s. ",
 		d.Resource, t.Value.Of(o.Capacity), signals.Format(o.Available, d.Unit))
 	annotations := map[string]string{}
 	if c.Usage == nil {

@@ -48,7 +48,7 @@ func (a *app) openRecorder(machine *eviction.Machine, limits *limiter.Limiter) *
 	header, before := a.recordingHeader(c, time.Now()), agent.Checker{Machine: machine, Limiter: limits}
 	usage := &usageRecorder{pods: a.node.pods, breakdowns: stats.OpenBreakdowns(a.node.hierarchy, a.node.places), machine: stats.OpenMachineCounters(a.config.ProcRoot)}
 	if a.apiPods != nil {
-		usage.state = a.apiPods.State
+		usage.state, usage.object = a.apiPods.State, a.apiPods.Get
 	}
 	options := ring.Options{Dir: a.config.RecordingDir, Size: int64(a.config.RecordingSize), Header: header,
 		State: before.State(recorder.Monotonic(header.Started)), Usage: usage.measure, Failed: a.logRecording}
@@ -143,7 +143,8 @@ func (r *flightRecorder) close() {
 // A usageRecorder measures pods for the recording, beside the loop.
 type usageRecorder struct {
 	pods       func() []signals.Pod
-	state      func(uid string) client.PodState // nil without an API server
+	state      func(uid string) client.PodState // nil without an API server, as the next one
+	object     func(uid string) (*corev1.Pod, bool)
 	breakdowns *stats.Breakdowns
 	machine    *stats.MachineCounters
 	disks      atomic.Pointer[[]diskUsage] // as of the last periodic check
@@ -231,11 +232,24 @@ func (u *usageRecorder) end(uid string) recording.End {
 	case client.Ended:
 		return recording.Ended
 	case client.Evicted:
-		return recording.EndEvicted
+		return u.evictedFor(uid)
 	case client.Gone:
 		return recording.Deleted
 	}
 	return recording.EndUnknown
+}
+
+// evictedFor returns why a pod was evicted, by any program: the message of its status has the cause.
+func (u *usageRecorder) evictedFor(uid string) recording.End {
+	object, known := u.object(uid)
+	if !known {
+		return recording.EndEvicted
+	}
+	resource, isLimit := eviction.CauseOf(object.Status.Message)
+	if isLimit {
+		return recording.EvictedForLimit
+	}
+	return recording.EvictedFor(resource)
 }
 
 // resources returns a list of resources as texts.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
@@ -43,9 +45,14 @@ func podTree(t *testing.T, uids ...string) (cgroup.Hierarchy, *cgroup.PodPlaces)
 
 func TestUsageRecorder_MeasuresPods(t *testing.T) {
 	h, places := podTree(t, "a", "b")
-	pods := []signals.Pod{{UID: "a"}, {UID: "b"}, {UID: "without-cgroup"}}
-	states := map[string]client.PodState{"a": client.Evicted, "b": client.Gone, "without-cgroup": client.Ended}
-	u := &usageRecorder{pods: func() []signals.Pod { return pods }, state: func(uid string) client.PodState { return states[uid] },
+	pods := []signals.Pod{{UID: "a"}, {UID: "b"}, {UID: "without-cgroup"}, {UID: "c"}, {UID: "d"}, {UID: "e"}}
+	states := map[string]client.PodState{"a": client.Evicted, "b": client.Gone, "without-cgroup": client.Ended, "c": client.Evicted, "d": client.Evicted, "e": client.Evicted}
+	messages := map[string]string{"a": "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. ", "c": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", "d": "moved"}
+	object := func(uid string) (*corev1.Pod, bool) {
+		message, known := messages[uid]
+		return &corev1.Pod{Status: corev1.PodStatus{Message: message}}, known
+	}
+	u := &usageRecorder{pods: func() []signals.Pod { return pods }, state: func(uid string) client.PodState { return states[uid] }, object: object,
 		breakdowns: stats.OpenBreakdowns(h, places), machine: stats.OpenMachineCounters(t.TempDir())}
 	defer u.breakdowns.Close()
 	u.noteDisks([]signals.Candidate{{Pod: &pods[0], Usage: &signals.Usage{EphemeralStorage: signals.Of[signals.Bytes](77)}}, {Pod: &pods[1], Usage: &signals.Usage{}}, {Pod: &pods[2]}})
@@ -69,7 +76,7 @@ func TestUsageRecorder_MeasuresPods(t *testing.T) {
 	for _, g := range got.Gone {
 		ends = append(ends, g.Pod.UID+" "+g.End.String())
 	}
-	if want := []string{"a evicted", "b deleted", "without-cgroup ended"}; !slices.Equal(ends, want) || len(got.Pods) != 0 {
+	if want := []string{"a evicted for memory", "b deleted", "without-cgroup ended", "c evicted for a limit", "d evicted", "e evicted"}; !slices.Equal(ends, want) || len(got.Pods) != 0 {
 		t.Errorf("gone: %v, want %v", ends, want)
 	}
 	if got = u.measure(); got.Gone != nil {

@@ -89,7 +89,7 @@ func (i *RunInfo) add(e *Entry) {
 		i.Usages++
 		i.MaxPods = max(i.MaxPods, len(e.Usage.Pods))
 		for _, g := range e.Usage.Gone {
-			if g.End == EndEvicted {
+			if g.End.Evicted() {
 				i.PodsEvicted++
 			}
 		}

@@ -15,8 +15,9 @@ type Entry struct {
 	Check    *Check
 	Usage    *Usage
 	Decision *Decision
-	// Frame is the encoded form. It is a part of the recording.
-	Frame []byte
+	// Frame is the encoded form. It is a part of the recording, and begins at Offset.
+	Frame  []byte
+	Offset int64
 	// IsPod: the frame declares a pod for later frames of the segment.
 	IsPod bool
 }
@@ -28,15 +29,43 @@ type Damage struct {
 	Tail        int   // segments with an incomplete last frame, as after a kill
 	Undecoded   int   // valid frames that depend on a lost one, or that this version can not decode
 	LaterFormat int   // segments of a later format
+	First       int64 // offset of the first part that is missing, other than an incomplete last frame
 }
 
 // Any reports whether a part is missing other than an incomplete last frame.
 func (d *Damage) Any() bool { return d.Places > 0 || d.Undecoded > 0 || d.LaterFormat > 0 }
 
 func (d *Damage) String() string {
-	return fmt.Sprintf("%d unreadable bytes in %d places, %d incomplete last frames, %d frames without their base, %d segments of a later format",
+	text := fmt.Sprintf("%d unreadable bytes in %d places, %d incomplete last frames, %d frames without their base, %d segments of a later format",
 		d.Bytes, d.Places, d.Tail, d.Undecoded, d.LaterFormat)
+	if d.Any() {
+		text += fmt.Sprintf(", the first at byte %d", d.First)
+	}
+	return text
 }
+
+// Err returns a [MalformedError] of a file with this damage, and nil without any.
+func (d *Damage) Err(file string) error {
+	if !d.Any() {
+		return nil
+	}
+	return &MalformedError{file, d.First, errDamaged}
+}
+
+var errDamaged = errors.New("a part of the recording is damaged, or of a later version")
+
+// MalformedError is the error of a file with a part that cannot be read.
+type MalformedError struct {
+	File   string
+	Offset int64 // of the first such part, in bytes
+	Cause  error
+}
+
+func (e *MalformedError) Error() string {
+	return fmt.Sprintf("read %s: at byte %d: %v", e.File, e.Offset, e.Cause)
+}
+
+func (e *MalformedError) Unwrap() error { return e.Cause }
 
 // Reader decodes a recording: one segment or several. It reads to the last valid frame, whatever
 // lies before it.
@@ -63,8 +92,19 @@ func (r *Reader) Next() *Entry {
 			return nil
 		}
 		if e := r.decode(frame); e != nil {
+			e.Offset = r.offset(frame)
 			return e
 		}
+	}
+}
+
+// offset returns that of the present frame.
+func (r *Reader) offset(frame []byte) int64 { return int64(r.frames.at - len(frame)) }
+
+// noteFirst notes the offset of a part that is missing, before it is counted.
+func (r *Reader) noteFirst(offset int64) {
+	if !r.damage.Any() {
+		r.damage.First = offset
 	}
 }
 
@@ -75,6 +115,7 @@ func (r *Reader) lose(next []byte, skipped int) {
 	if next == nil || kind(next[headSize]) == kindHeader {
 		r.damage.Tail++
 	} else {
+		r.noteFirst(r.offset(next) - int64(skipped))
 		r.damage.Places++
 	}
 	r.decoder.lose()
@@ -88,17 +129,16 @@ func (r *Reader) decode(frame []byte) *Entry {
 		e.Header = d.begin(payload)
 		switch {
 		case e.Header == nil:
-			r.damage.Undecoded++
-			return nil
+			return r.undecoded(frame)
 		case d.header == nil:
+			r.noteFirst(r.offset(frame))
 			r.damage.LaterFormat++
 			return nil
 		}
 		return e
 	}
 	if d.header == nil { // of a later format, or lost
-		r.damage.Undecoded++
-		return nil
+		return r.undecoded(frame)
 	}
 	ok := false
 	switch k {
@@ -116,11 +156,17 @@ func (r *Reader) decode(frame []byte) *Entry {
 		ok = e.Decision != nil
 	}
 	if !ok {
-		r.damage.Undecoded++
 		if k == kindCheck {
 			d.haveCheck = false
 		}
-		return nil
+		return r.undecoded(frame)
 	}
 	return e
+}
+
+// undecoded counts a frame that can not be decoded, and returns no entry.
+func (r *Reader) undecoded(frame []byte) *Entry {
+	r.noteFirst(r.offset(frame))
+	r.damage.Undecoded++
+	return nil
 }

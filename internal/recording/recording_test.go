@@ -131,7 +131,7 @@ func story() []any {
 	changed.Priority++
 	second := usage(22*time.Second, a, &changed)
 	second.Clock = -time.Hour
-	second.Gone = []Gone{{b, EndEvicted}}
+	second.Gone = []Gone{{b, EvictedForPIDs}}
 	stepped := quiet(11, 21*time.Second, 1<<30)
 	stepped.Clock, stepped.Brief = -time.Hour, true
 	return []any{
@@ -229,6 +229,32 @@ func TestReader_ContinuesWithNextSegment(t *testing.T) {
 		if !is || last.Seq != 20 || damage == (Damage{}) {
 			t.Errorf("%s: last value %+v, %+v", name, got[len(got)-1], damage)
 		}
+	}
+}
+
+// The error of a damaged recording has the offset of the first unreadable part. An incomplete last frame is
+// no damage.
+func TestDamage_HasFirstOffset(t *testing.T) {
+	data := encoded(t, header(), story()...)
+	var offsets []int64
+	r := NewReader(data)
+	for e := r.Next(); e != nil; e = r.Next() {
+		if !bytes.HasPrefix(data[e.Offset:], e.Frame) {
+			t.Fatalf("no entry at byte %d", e.Offset)
+		}
+		offsets = append(offsets, e.Offset)
+	}
+	for _, at := range offsets[1 : len(offsets)-1] {
+		broken := bytes.Clone(data)
+		broken[at+headSize]++
+		_, _, damage := read(broken)
+		want := fmt.Sprintf("at byte %d", at)
+		if err := damage.Err("node.recording"); err == nil || !strings.HasPrefix(err.Error(), "read node.recording: "+want+": ") || !strings.HasSuffix(damage.String(), want) {
+			t.Errorf("damage at byte %d: %v, %s", at, err, &damage)
+		}
+	}
+	if _, _, damage := read(data[:len(data)-1]); damage.Err("node.recording") != nil || damage.Tail != 1 {
+		t.Errorf("an incomplete last frame: %+v", damage)
 	}
 }
 

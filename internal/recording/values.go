@@ -212,16 +212,50 @@ type Gone struct {
 // End is the state of a pod that is no longer active.
 type End uint8
 
-// The states.
+// The states, in the order of the format. New ones are appended. An eviction is the phase Failed with the
+// reason Evicted, by this agent, a kubelet or another program. Its message has the cause.
 const (
-	EndUnknown End = iota
-	Ended          // phase Succeeded or Failed
-	EndEvicted     // phase Failed with the reason Evicted, by this agent, a kubelet or another program
-	Deleted        // the API server has no such pod
+	EndUnknown       End = iota
+	Ended                // phase Succeeded or Failed
+	EndEvicted           // for an unknown cause
+	Deleted              // the API server has no such pod
+	EvictedForMemory     // of the node, as the next ones
+	EvictedForDisk
+	EvictedForInodes
+	EvictedForPIDs
+	EvictedForLimit // a local-storage limit of the pod
 	endCount
 )
 
-func (e End) String() string { return [endCount]string{"unknown", "ended", "evicted", "deleted"}[e] }
+func (e End) String() string {
+	return [endCount]string{"unknown", "ended", "evicted", "deleted", "evicted for memory", "evicted for disk", "evicted for inodes", "evicted for PIDs", "evicted for a limit"}[e]
+}
+
+// evictedFor are the states of evictions for a resource.
+var evictedFor = map[signals.Resource]End{signals.Memory: EvictedForMemory, signals.EphemeralStorage: EvictedForDisk, signals.InodeCount: EvictedForInodes, signals.PIDCount: EvictedForPIDs}
+
+// EvictedFor returns the state of a pod that was evicted for a resource of the node, [EndEvicted] if that is not
+// known.
+func EvictedFor(r signals.Resource) End {
+	if e, known := evictedFor[r]; known {
+		return e
+	}
+	return EndEvicted
+}
+
+// Evicted reports whether the pod was evicted, for whatever cause.
+func (e End) Evicted() bool { return e == EndEvicted || e >= EvictedForMemory && e < endCount }
+
+// Resource returns the resource of the node for which the pod was evicted, empty if there is none or it is not
+// known.
+func (e End) Resource() signals.Resource {
+	for r, end := range evictedFor {
+		if e == end {
+			return r
+		}
+	}
+	return ""
+}
 
 // Decision is a line of the decision log.
 type Decision struct {

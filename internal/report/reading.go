@@ -215,7 +215,7 @@ func (r *reading) addUsage(u *recording.Usage, t time.Time) {
 	r.memory.add(u, t, r.at(t))
 	r.countKills(u, t)
 	for _, g := range u.Gone {
-		if g.End == recording.EndEvicted && !r.own[uidOf(g.Pod.UID)] {
+		if g.End.Evicted() && !r.own[uidOf(g.Pod.UID)] {
 			r.departures.add(departure{at: t, pod: printableName(g.Pod.Key())})
 		}
 	}
