@@ -57,7 +57,8 @@ var mayImport = map[string]struct {
 	"internal/kube/reflector":   {[]string{"internal/kube/api"}, "updating a store is independent of its content; the caller interprets faults"},
 	"internal/kube/slimpods":    {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods"}, "it decodes the fields of a pod that are used"},
 	"internal/kube/client":      {[]string{"internal/kube/api", "internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it reads the objects of one node from the API server; decisions are made elsewhere"},
-	"internal/report":           {[]string{"agent/config", "eviction", "eviction/signals", "internal/decisionlog", "internal/recording", "internal/svg", "internal/why"}, "it renders what a recording has, and decides nothing; files are read and written elsewhere"},
+	"internal/report":           {[]string{"agent/config", "eviction", "eviction/signals", "internal/decisionlog", "internal/recording", "internal/report/trial", "internal/svg", "internal/why"}, "it renders what a recording has, and decides nothing; files are read and written elsewhere"},
+	"internal/report/trial":     {[]string{"eviction", "eviction/signals", "internal/decisionlog", "internal/document", "internal/recording", "internal/why"}, "a comparison of decisions with what others did follows from records; they are read and rendered elsewhere"},
 	"internal/svg":              {nil, "elements of pictures are independent of what these show"},
 	"internal/recording":        {[]string{"eviction/signals"}, "the format of recordings is independent of what records and replays"},
 	"internal/cgroup":           {nil, "it reads and writes files of the kernel, without signals and thresholds"},
@@ -282,7 +283,7 @@ func TestCore_IsPure(t *testing.T) {
 				}
 			}
 			tree.checkNoClock(t, s)
-		case s.dir == "internal/report", s.dir == "internal/svg":
+		case s.dir == "internal/report", s.dir == "internal/report/trial", s.dir == "internal/svg":
 			for _, p := range s.imports() {
 				if !slices.Contains(renderStandard, p) && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
 					t.Errorf("%s imports %s: a report is made of its arguments alone, so that the same recording has the same bytes", s.name, p)

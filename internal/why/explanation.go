@@ -25,13 +25,13 @@ type Explanation struct {
 func Explain(node string, r *decisionlog.Record) Explanation {
 	x := Explanation{Node: node, Eviction: r, Changes: Changes(r)}
 	if evicted, next := r.Evicted(); next != nil {
-		x.Next, x.WhyNotNext = next.Pod, difference(evicted, next)
+		x.Next, x.WhyNotNext = next.Pod, Difference(evicted, next)
 	}
 	return x
 }
 
-// difference returns why one pod is ranked before another one.
-func difference(first, second *decisionlog.Place) string {
+// Difference returns why one pod is ranked before another one of the same ranking.
+func Difference(first, second *decisionlog.Place) string {
 	a, b := &first.Key, &second.Key
 	unit := unitOf(a.Order)
 	switch decides(a, b) {

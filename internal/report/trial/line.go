@@ -1,0 +1,168 @@
+package trial
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/decisionlog"
+	"plimsoll.dev/plimsoll/internal/recording"
+)
+
+// line is a line of the decision log: that of a decision, or of an OOM kill.
+type line struct {
+	decisionlog.Record
+	Container string `json:"container"` // of an OOM kill, as the next ones
+	LimitOf   string `json:"limitOf"`
+	Kills     int64  `json:"kills"`
+}
+
+// decision is an eviction that Plimsoll decided, and its matches.
+type decision struct {
+	at, last  time.Time
+	moment    time.Time // of the check, by the clock that is never set
+	repeats   int
+	uid, pod  string
+	dryRun    bool
+	withdrawn bool
+	cause     string // the signal, or the local-storage limit
+	resource  string
+	threshold string
+	available *int64
+	least     *int64
+	choice    *decisionlog.Choice // nil: it is not recorded
+	frees     *int64              // amount that the end of the pod frees, nil: it is not recorded
+	place     Place
+	outcome   Outcome
+	reason    string
+	other     *Other
+	conflict  string // why the eviction of its pod by another program is no match
+}
+
+// limit stands for a local-storage limit of a pod, among resources.
+const limit = "limit"
+
+// maxPlaces bounds the places of a choice. An agent writes six.
+const maxPlaces = 8
+
+// addLine adds a line of the decision log. The moment is the time of the check by the clock that is never set.
+func (n *node) addLine(l *line, check, t time.Time, at Place) {
+	n.noteTime(t)
+	switch verb := string(l.Decision); verb {
+	case "evict", "would-evict", "soft-evict":
+		n.addDecision(decisionOf(&l.Record, check, t, at))
+	case "withdrawn":
+		n.withdrawals = append(n.withdrawals, moment{t, uidOf(l.UID)})
+	case "oom-kill":
+		n.addKill(l, t, at)
+	case "armed", "disarmed":
+		n.noteArming(verb)
+	case "none-helps", "limited", "ineffective", "failed", "blocked", "pending", "recovered":
+		if n.tooMany = n.tooMany || len(n.refusals) == maxFacts; !n.tooMany && l.Repeated == "" {
+			n.refusals = append(n.refusals, refusal{t, verb, resourceOf(l.Signal), printable(l.Reason), at})
+		}
+	}
+	n.tooMany = n.tooMany || len(n.withdrawals) > maxFacts
+}
+
+func (n *node) noteArming(state string) {
+	if !slices.Contains(n.arming, state) {
+		n.arming = append(n.arming, state)
+	}
+}
+
+// resourceOf returns the resource of a signal, unknown for any other name.
+func resourceOf(signal string) string {
+	s, err := signals.Parse(signal)
+	if err != nil {
+		return unknown
+	}
+	return string(s.Definition().Resource)
+}
+
+// decisionOf returns the decision of a record.
+func decisionOf(r *decisionlog.Record, check, t time.Time, at Place) *decision {
+	d := &decision{at: t, last: t, moment: check, uid: uidOf(r.UID), dryRun: r.Decision == "would-evict", available: r.Available, place: at}
+	d.setCause(r)
+	r.Ranking, r.Failed, r.Stalls, r.Conditions, r.Unknown = nil, nil, nil, nil, nil
+	if c := r.Choice; c != nil {
+		c.Places = c.Places[:min(len(c.Places), maxPlaces)]
+	}
+	names, others := r.Texts()
+	for _, name := range names {
+		*name = printableName(*name)
+	}
+	for _, text := range others {
+		*text = printable(*text)
+	}
+	d.pod, d.threshold, d.cause = r.Pod, r.Threshold, printable(d.cause)
+	c := r.Choice
+	if c == nil || len(c.Places) == 0 {
+		return d
+	}
+	c.SetOrder()
+	d.choice = c
+	if evicted, _ := r.Evicted(); evicted != nil {
+		d.frees = &evicted.Frees
+	}
+	return d
+}
+
+// setCause sets what the pod was evicted for. The message has the resource. Without a choice the signal may be
+// that of another decision of the check, if the pod was above a limit of its own.
+func (d *decision) setCause(r *decisionlog.Record) {
+	d.cause = r.Signal
+	if r.Choice != nil {
+		d.cause = cmp.Or(r.Choice.Cause, r.Signal)
+	}
+	resource, isLimit := eviction.CauseOf(r.Message)
+	switch {
+	case isLimit || isLimitOf(d.cause):
+		d.resource = limit
+	case resource != "":
+		d.resource = string(resource)
+	default:
+		d.resource = resourceOf(d.cause)
+	}
+	if d.resource == limit && !isLimitOf(d.cause) {
+		d.cause, r.Threshold, d.available = limit, "", nil
+	}
+}
+
+// isLimitOf reports whether a cause is a local-storage limit.
+func isLimitOf(cause string) bool {
+	return cause == eviction.EmptyDirStorageLimit || cause == eviction.PodStorageLimit || cause == eviction.ContainerStorageLimit
+}
+
+// addDecision adds a decision.
+func (n *node) addDecision(d *decision) {
+	if n.tooMany = n.tooMany || len(n.decisions) == maxFacts; n.tooMany {
+		return
+	}
+	n.decisions = append(n.decisions, d)
+	n.noteArming(map[bool]string{true: "disarmed", false: "armed"}[d.dryRun])
+	r := &n.run
+	if r.last = d; len(r.open) == maxOpen {
+		r.open = slices.Delete(r.open, 0, 1)
+	}
+	r.open = append(r.open, d)
+}
+
+// addEviction adds the eviction of a check, unless its line is recorded: that comes before.
+func (n *node) addEviction(c *recording.Check, t time.Time, at Place) {
+	e, s := c.Act.Evicted, &c.Snapshot
+	if last := n.run.last; last != nil && last.moment.Equal(s.At) && last.uid == uidOf(e.Pod.UID) {
+		return
+	}
+	r := decisionlog.Record{Decision: "evict", Signal: e.Cause, Pod: e.Pod.Key(), UID: e.Pod.UID, Message: e.Message}
+	if e.DryRun {
+		r.Decision = "would-evict"
+	}
+	if cause, err := signals.Parse(e.Cause); err == nil && s.Node[cause].Known {
+		r.Available = new(int64(s.Node[cause].Available))
+	}
+	n.addDecision(decisionOf(&r, s.At, t, at))
+	n.observe(c, t)
+}

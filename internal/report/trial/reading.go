@@ -1,0 +1,140 @@
+package trial
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"plimsoll.dev/plimsoll/internal/recording"
+)
+
+// Reading collects the records of nodes.
+type Reading struct {
+	options Options
+	nodes   map[string]*node
+	notes   []string
+	unread  int // notes beyond maxNotes
+}
+
+// Bounds of what is stored.
+const (
+	maxNodes = 1 << 13
+	maxNotes = 200
+	maxFacts = 1 << 16 // of one kind, of a node
+	maxUIDs  = 1 << 16 // pods with counters, of a node
+)
+
+// ErrTooMany is the error of records with more facts than are compared at once.
+var ErrTooMany = errors.New("too many to compare at once: give a shorter time, or fewer nodes")
+
+// NewReading returns a reading without records.
+func NewReading(o Options) *Reading {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
+	return &Reading{options: o, nodes: map[string]*node{}}
+}
+
+// AddRecording adds a recording, or a segment of one, in the order of their numbers. Returns
+// [*recording.MalformedError] if it has no readable frame, or a damaged part. The rest of it counts nevertheless, and
+// nothing around the damage counts as known.
+func (r *Reading) AddRecording(file string, data []byte) error {
+	reader := recording.NewReader(data)
+	var n *node
+	var before recording.Damage
+	var counted *node // the last one with this file
+	found := false
+	for e := reader.Next(); e != nil; e = reader.Next() {
+		if now := reader.Damage(); now != before {
+			if before = now; n != nil {
+				n.run.pause()
+			}
+		}
+		switch {
+		case e.Header != nil:
+			found = true
+			if n = r.node(e.Header.Node); n != nil {
+				n.begin(e.Header)
+			}
+			if n != nil && n != counted {
+				counted = n
+				n.files++
+			}
+		case n != nil && !e.IsPod:
+			n.add(e, Place{file, e.Offset})
+		}
+	}
+	if !found {
+		return &recording.MalformedError{File: file, Cause: recording.ErrNoRecording}
+	}
+	damage := reader.Damage()
+	if n != nil && damage != before { // at its end
+		n.run.pause()
+	}
+	if damage.Any() {
+		r.note(fmt.Sprintf("%s is not readable in part: %s.", file, &damage))
+	}
+	return damage.Err(file)
+}
+
+// errNotALine is the cause of an error of decisions.
+var errNotALine = errors.New("it is no line of the decision log: is it the output of plimsoll recording decisions -o json?")
+
+// AddDecisions adds the lines of the decision log of a node. Lines without a decision are skipped, since the log of
+// an agent has others. Returns [*recording.MalformedError] if a line is not JSON, or none has a decision.
+func (r *Reading) AddDecisions(file, nodeName string, data []byte) error {
+	n := r.node(nodeName)
+	if n != nil {
+		n.files++
+		n.endRun()
+		n.run = run{}
+	}
+	found, offset := false, 0
+	for text := range bytes.Lines(data) {
+		at := Place{file, int64(offset)}
+		offset += len(text)
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return &recording.MalformedError{File: file, Offset: at.Offset, Cause: errNotALine}
+		}
+		if l.Decision == "" || l.Time.IsZero() {
+			continue
+		}
+		if found = true; n != nil {
+			n.addLine(&l, l.Time, l.Time, at)
+		}
+	}
+	if !found {
+		return &recording.MalformedError{File: file, Cause: errNotALine}
+	}
+	return nil
+}
+
+// note notes a part that is missing.
+func (r *Reading) note(text string) {
+	if len(r.notes) == maxNotes {
+		r.unread++
+		return
+	}
+	r.notes = append(r.notes, text)
+}
+
+// node returns the node of that name, or nil if it is not part of the trial.
+func (r *Reading) node(name string) *node {
+	name = cmp.Or(printableName(name), unknown)
+	if len(r.options.Nodes) > 0 && !slices.Contains(r.options.Nodes, name) {
+		return nil
+	}
+	n := r.nodes[name]
+	if n == nil {
+		n = &node{name: name, window: r.options.Window, counters: map[string]counter{}}
+		r.nodes[name] = n
+	}
+	return n
+}
