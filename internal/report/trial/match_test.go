@@ -1,0 +1,210 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/internal/recording"
+)
+
+// outcomes returns the rows in short: what it is, the second, the pod, and the outcome.
+func outcomes(r *Report) (rows []string) {
+	second := func(t interface{ Unix() int64 }) int64 { return t.Unix() - started.Unix() }
+	for _, d := range r.Decisions {
+		text := fmt.Sprintf("decision %d %s %s", second(d.Time), d.Pod, d.Outcome)
+		if d.Other != nil {
+			text += " " + d.Other.Pod
+		}
+		rows = append(rows, text)
+	}
+	for _, e := range r.Evictions {
+		rows = append(rows, fmt.Sprintf("eviction %d %s %s", second(e.Time), e.Pod, e.Outcome))
+	}
+	for _, k := range r.OOMKills {
+		rows = append(rows, fmt.Sprintf("kill %d %s %s", second(k.Time), k.Pod, k.Outcome))
+	}
+	return rows
+}
+
+// reasons returns all reasons of rows.
+func reasons(r *Report) string {
+	var all []string
+	for _, d := range r.Decisions {
+		all = append(all, d.Reason)
+	}
+	for _, e := range r.Evictions {
+		all = append(all, e.Reason)
+	}
+	for _, k := range r.OOMKills {
+		all = append(all, k.Reason)
+	}
+	return strings.Join(all, "\n")
+}
+
+type ends = map[string]recording.End
+
+// Each rule of the matching, by a recording of ten minutes with a decision at 300 s.
+func TestMatch_Rules(t *testing.T) {
+	const memory, disk = recording.EvictedForMemory, recording.EvictedForDisk
+	would := func(pod string, more ...keys) map[float64]keys {
+		return map[float64]keys{300: about("would-evict", pod, more...)}
+	}
+	with := func(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
+		lines[seconds] = line
+		return lines
+	}
+	for _, tc := range []struct {
+		about  string
+		m      moments
+		want   []string
+		reason string
+	}{
+		{"the same pod", moments{lines: would("a"), gone: map[int]ends{310: {"a": memory}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
+		{"the same pod, the kubelet first", moments{lines: would("a"), gone: map[int]ends{290: {"a": memory}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 291 shop/a same-pod"}, ""},
+		{"the same pod, after the window", moments{lines: would("a"), gone: map[int]ends{380: {"a": memory}}},
+			[]string{"decision 300 shop/a plimsoll-only", "eviction 381 shop/a others-only"}, "No decision of Plimsoll about the resource is recorded"},
+		{"the same pod, in a repeated dry run", moments{lines: with(with(would("a"), 330, about("would-evict", "a")), 360, about("would-evict", "a")), gone: map[int]ends{390: {"a": memory}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 391 shop/a same-pod"}, ""},
+		{"the same pod for another resource", moments{lines: would("a"), gone: map[int]ends{310: {"a": disk}}},
+			[]string{"decision 300 shop/a unknown", "eviction 311 shop/a unknown"}, "Another program evicted it for another resource: ephemeral-storage."},
+		{"the same pod for an unknown resource", moments{lines: would("a"), gone: map[int]ends{310: {"a": recording.EndEvicted}}},
+			[]string{"decision 300 shop/a unknown", "eviction 311 shop/a unknown"}, "The resource that it was evicted for is not recorded."},
+		{"above a limit of its own", moments{lines: would("a", keys{"message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", "choice": nil}), gone: map[int]ends{310: {"a": recording.EvictedForLimit}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
+		{"another pod above a limit of its own", moments{lines: would("a", keys{"message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", "choice": nil}), gone: map[int]ends{310: {"b": recording.EvictedForLimit}}},
+			[]string{"decision 300 shop/a plimsoll-only", "eviction 311 shop/b others-only"}, ""},
+		{"another pod, ranked behind", moments{lines: would("a"), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, "Plimsoll ranks shop/a first: shop/a is further above its request: by 400Mi, and shop/b by 300Mi. A kubelet would evict shop/a"},
+		{"another pod, passed over", moments{lines: would("b"), gone: map[int]ends{310: {"a": memory}}},
+			[]string{"decision 300 shop/b another-pod shop/a", "eviction 311 shop/a another-pod"}, "Plimsoll passes over shop/a: too small to help. A kubelet evicts it by the same measurements."},
+		{"another pod, without a choice", moments{lines: would("a", keys{"choice": nil}), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, "The ranking of the decision is not recorded."},
+		{"another pod for another resource", moments{lines: would("a"), gone: map[int]ends{310: {"b": disk}}},
+			[]string{"decision 300 shop/a plimsoll-only", "eviction 311 shop/b others-only"}, ""},
+		{"another pod for an unknown resource", moments{lines: would("a"), gone: map[int]ends{310: {"b": recording.EndEvicted}}},
+			[]string{"decision 300 shop/a unknown", "eviction 311 shop/b unknown"}, "Another program may have evicted shop/b for it."},
+		{"one eviction for two decisions", moments{lines: with(would("a"), 310, about("would-evict", "b")), gone: map[int]ends{320: {"c": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/c", "decision 310 shop/b plimsoll-only", "eviction 321 shop/c another-pod"}, ""},
+		{"two evictions for one decision", moments{lines: would("a"), gone: map[int]ends{310: {"b": memory}, 320: {"c": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod", "eviction 321 shop/c another-pod"}, ""},
+		{"the same pod before another one", moments{lines: with(would("a"), 310, about("would-evict", "b")), gone: map[int]ends{320: {"b": memory}}},
+			[]string{"decision 300 shop/a plimsoll-only", "decision 310 shop/b same-pod shop/b", "eviction 321 shop/b same-pod"}, ""},
+		{"Plimsoll alone", moments{lines: would("a")}, []string{"decision 300 shop/a plimsoll-only"}, ""},
+		{"others alone", moments{lines: map[float64]keys{290: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:04:50: no pod helps."},
+		{"no end of a pod is known", moments{lines: would("a"), gone: map[int]ends{310: {"b": recording.EndUnknown}}},
+			[]string{"decision 300 shop/a unknown"}, "How shop/b ended is not recorded."},
+		{"another pod is deleted", moments{lines: would("a"), gone: map[int]ends{310: {"b": recording.Deleted}}}, []string{"decision 300 shop/a plimsoll-only"}, ""},
+		{"its pod is deleted", moments{lines: would("a"), gone: map[int]ends{310: {"a": recording.Deleted}}}, []string{"decision 300 shop/a unknown"}, "The pod was deleted meanwhile."},
+		{"its pod ends", moments{lines: would("a"), gone: map[int]ends{310: {"a": recording.Ended}}}, []string{"decision 300 shop/a unknown"}, "The pod ended meanwhile."},
+		{"armed meanwhile", moments{lines: with(would("a"), 320, about("evict", "a")), gone: map[int]ends{330: {"a": memory}}},
+			[]string{"decision 300 shop/a unknown", "decision 320 shop/a plimsoll-only"}, "Plimsoll was armed meanwhile, and evicted the pod."},
+		{"armed", moments{lines: map[float64]keys{300: about("evict", "a")}, gone: map[int]ends{310: {"a": memory, "b": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, ""},
+		{"withdrawn", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "withdrawn", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},
+			[]string{"decision 300 shop/a withdrawn", "eviction 331 shop/a others-only"}, ""},
+		{"too early to know", moments{from: 280, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
+		{"too late to know", moments{to: 350, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
+		{"a gap", moments{lines: would("a"), skipped: func(s int) bool { return s > 310 && s < 350 }}, []string{"decision 300 shop/a unknown"}, "for the whole window"},
+		{"the same pod is known in spite of a gap", moments{lines: would("a"), gone: map[int]ends{310: {"a": memory}}, skipped: func(s int) bool { return s > 320 && s < 360 }},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
+		{"a pod vanishes", moments{lines: would("a"), usages: func(u *recording.Usage) {
+			if u.At.After(at(305)) {
+				u.Pods = slices.DeleteFunc(u.Pods, func(p recording.PodUsage) bool { return p.Pod.Name == "b" })
+			}
+		}}, []string{"decision 300 shop/a unknown"}, "for the whole window"},
+		{"the clock is set", moments{lines: would("a"), checks: func(c *recording.Check) {
+			if c.Seq >= 320 {
+				c.Clock = 5e9
+			}
+		}}, []string{"decision 300 shop/a unknown"}, "for the whole window"},
+		{"checks are lost", moments{lines: map[float64]keys{}, gone: map[int]ends{310: {"b": memory}}, checks: func(c *recording.Check) {
+			if c.Seq == 300 {
+				c.Lost = 1
+			}
+		}}, []string{"eviction 311 shop/b unknown"}, "Whether Plimsoll evicted it is not recorded."},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			if tc.m.node = "node-7"; tc.m.to == 0 {
+				tc.m.to = 600
+			}
+			r := compare(t, Options{}, tc.m.recorded(t))
+			if got := outcomes(r); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := reasons(r); !strings.Contains(got, tc.reason) {
+				t.Errorf("no reason %q in\n%s", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestMatch_OOMKills(t *testing.T) {
+	would := func(pod string, more ...keys) map[float64]keys {
+		return map[float64]keys{300: about("would-evict", pod, more...)}
+	}
+	with := func(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
+		lines[seconds] = line
+		return lines
+	}
+	one := map[int]int64{305: 1}
+	for _, tc := range []struct {
+		about  string
+		m      moments
+		want   []string
+		reason string
+	}{
+		{"another pod is killed", moments{lines: with(would("a"), 305, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b avoidable"}, "50Mi were missing, and the end of shop/a frees 400Mi."},
+		{"its pod is killed", moments{lines: with(would("a"), 305, killed("a", "node")), kills: one, gone: map[int]ends{310: {"a": recording.Ended}}},
+			[]string{"decision 300 shop/a oom-kill shop/a", "kill 305 shop/a avoidable"}, ""},
+		{"at the limit of all pods", moments{lines: with(would("a"), 305, killed("b", "pods")), kills: one},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b avoidable"}, ""},
+		{"before the decision", moments{lines: with(would("a"), 299.5, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a plimsoll-only", "kill 299 shop/b not-decided"}, "No decision of Plimsoll about the resource"},
+		{"after the window", moments{lines: with(would("a"), 365, killed("b", "node")), kills: map[int]int64{365: 1}},
+			[]string{"decision 300 shop/a plimsoll-only", "kill 365 shop/b not-decided"}, ""},
+		{"at the limit of a container", moments{lines: with(would("a"), 305, killed("a", "container")), kills: one},
+			[]string{"decision 300 shop/a plimsoll-only", "kill 305 shop/a own-limit"}, "The kernel killed a process of the pod at a limit of its own at 12:05:05."},
+		{"at an unknown limit", moments{lines: with(would("a"), 305, killed("b", "unknown")), kills: one},
+			[]string{"decision 300 shop/a unknown", "kill 305 shop/b unknown"}, "The limit of an OOM kill in the window is not recorded."},
+		{"at the limit of a QoS class", moments{lines: with(would("a"), 305, killed("b", "qos")), kills: one},
+			[]string{"decision 300 shop/a unknown", "kill 305 shop/b unknown"}, ""},
+		{"too little would be freed", moments{lines: with(would("a", keys{"choice": keys{"cause": "memory.available", "shortage": 500 * mib, "places": []keys{{"place": 1, "pod": "shop/a", "uid": "uid-a", "frees": 400 * mib}}}}), 305, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b unknown"}, "500Mi were missing, and the end of shop/a frees only 400Mi."},
+		{"what would be freed is not recorded", moments{lines: with(would("a", keys{"choice": nil}), 305, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b unknown"}, "How much memory the end of shop/a frees is not recorded."},
+		{"its pod was gone before", moments{lines: with(would("a"), 325, killed("b", "node")), kills: map[int]int64{325: 1}, gone: map[int]ends{310: {"a": recording.Deleted}}},
+			[]string{"decision 300 shop/a unknown", "kill 325 shop/b unknown"}, "The end of shop/a did not avoid it: the pod was gone before."},
+		{"armed", moments{lines: map[float64]keys{300: about("evict", "a"), 305: killed("b", "node")}, kills: one, gone: map[int]ends{300: {"a": recording.EvictedForMemory}}},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b despite"}, ""},
+		{"for a disk", moments{lines: with(would("a", keys{"signal": "nodefs.available", "message": "The node was low on resource: ephemeral-storage. ", "choice": nil}), 305, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a plimsoll-only", "kill 305 shop/b not-decided"}, ""},
+		{"no pod helped", moments{lines: map[float64]keys{300: {"decision": "none-helps", "signal": "memory.available", "reason": "all hold 1Mi"}, 305: killed("b", "node")}, kills: one},
+			[]string{"kill 305 shop/b not-decided"}, "Plimsoll decided none-helps at 12:05:00: all hold 1Mi."},
+		{"too early to know", moments{from: 290, lines: map[float64]keys{305: killed("b", "node")}, kills: one}, []string{"kill 305 shop/b unknown"}, "Checks are not recorded for the whole window before it."},
+		{"only the machine counts it", moments{lines: would("a"), kills: one}, []string{"decision 300 shop/a unknown", "kill 311 unknown unknown"}, "Only a counter shows it"},
+		{"only the counter of its pod has it", moments{lines: would("a"), kills: one, usages: func(u *recording.Usage) {
+			if u.At.After(at(305)) && len(u.Pods) > 1 {
+				u.Pods[1].Values[recording.OOMKills] = 1
+			}
+		}}, []string{"decision 300 shop/a unknown", "kill 311 shop/b unknown"}, "Only a counter shows it"},
+		{"nothing counts kills", moments{lines: would("a"), usages: func(u *recording.Usage) { u.Node[recording.NodeOOMKills] = recording.Unknown }},
+			[]string{"decision 300 shop/a unknown"}, "OOM kills of the kernel are not counted for the whole window."},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			tc.m.node, tc.m.to = "node-7", 600
+			r := compare(t, Options{}, tc.m.recorded(t))
+			if got := outcomes(r); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := reasons(r); !strings.Contains(got, tc.reason) {
+				t.Errorf("no reason %q in\n%s", tc.reason, got)
+			}
+		})
+	}
+}
