@@ -105,7 +105,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.

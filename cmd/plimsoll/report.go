@@ -12,16 +12,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/report"
 )
 
-var errNoReportCommand = errors.New("plimsoll report needs a command: incident")
+var errNoReportCommand = errors.New("plimsoll report needs a command: incident or trial")
 
 func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Make a report from a recording",
-		Long:  `Makes a report of one file from what an agent has recorded on its node.`,
+		Short: "Make a report from recordings",
+		Long:  `Makes a report of one file from what agents have recorded on their nodes.`,
 		RunE:  func(*cobra.Command, []string) error { return invalidError{errNoReportCommand} },
 	}
-	cmd.AddCommand(reportIncidentCommand())
+	cmd.AddCommand(reportIncidentCommand(), reportTrialCommand())
 	return cmd
 }
 
@@ -114,14 +114,20 @@ func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*
 	default:
 		return o, nil, fmt.Errorf("--output: %q: must be html, md or svg", r.output)
 	}
-	switch {
-	case r.since < 0:
-		return o, nil, fmt.Errorf("--since: %s: must be at least 0", r.since)
-	case r.since > 0 && (r.begin != "" || r.end != ""):
-		return o, nil, errors.New("--since stands for --begin and --end: give either")
-	case r.since > 0:
-		return report.Options{Begin: now.Add(-r.since), End: now}, render, nil
-	}
-	o.Begin, o.End, err = parseTime(r.begin, r.end, now)
+	o.Begin, o.End, err = parsePeriod(r.begin, r.end, r.since, now)
 	return o, render, err
+}
+
+// parsePeriod returns the begin and the end of a time, by --begin and --end or by --since, zero for the whole time.
+// Returns an error if the flags are invalid.
+func parsePeriod(begin, end string, since time.Duration, now time.Time) (from, to time.Time, err error) {
+	switch {
+	case since < 0:
+		return from, to, fmt.Errorf("--since: %s: must be at least 0", since)
+	case since > 0 && (begin != "" || end != ""):
+		return from, to, errors.New("--since stands for --begin and --end: give either")
+	case since > 0:
+		return now.Add(-since), now, nil
+	}
+	return parseTime(begin, end, now)
 }

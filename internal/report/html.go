@@ -57,13 +57,18 @@ func (w *writer) add(format string, args ...safe) {
 
 // HTML returns the report as a page.
 func (i *Incident) HTML() []byte {
+	return page(i.title(), i.document(), i.picture, "Made from a recording by plimsoll report incident.")
+}
+
+// page returns a page of sections, with the picture of each that has one. The note is its end.
+func page(title string, sections []section, picture func(s *section, id int) safe, note safe) []byte {
 	var w writer
 	w.WriteString(pageHead)
-	w.add("<title>%s</title>\n</head>\n<body>\n<header><h1>%s</h1></header>\n<main>\n", escaped(plain(i.title())), words(i.title()))
-	for n, s := range i.document() {
-		w.section(&s, n+1, i.picture(&s, n+1))
+	w.add("<title>%s</title>\n</head>\n<body>\n<header><h1>%s</h1></header>\n<main>\n", escaped(plain(title)), words(title))
+	for n := range sections {
+		w.section(&sections[n], n+1, picture(&sections[n], n+1))
 	}
-	w.WriteString("</main>\n<footer><p class=\"note\">Made from a recording by plimsoll report incident.</p></footer>\n</body>\n</html>\n")
+	w.add("</main>\n<footer><p class=\"note\">%s</p></footer>\n</body>\n</html>\n", note)
 	return w.Bytes()
 }
 

@@ -7,10 +7,13 @@ import (
 )
 
 // Markdown returns the report as Markdown. It has no pictures: a table has the values of each signal over time.
-func (i *Incident) Markdown() []byte {
+func (i *Incident) Markdown() []byte { return markdownOf(i.title(), i.document(), i.valueTable) }
+
+// markdownOf returns sections as Markdown, with a table in place of the picture of a history.
+func markdownOf(title string, sections []section, values func(*history) *table) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n", markdown(i.title()))
-	for _, s := range i.document() {
+	fmt.Fprintf(&b, "# %s\n", markdown(title))
+	for _, s := range sections {
 		fmt.Fprintf(&b, "\n%s %s\n", strings.Repeat("#", s.Level), markdown(s.Heading))
 		if s.history == nil && !s.memory {
 			for _, p := range s.Paragraphs {
@@ -18,7 +21,7 @@ func (i *Incident) Markdown() []byte {
 			}
 		}
 		if s.history != nil {
-			writeTable(&b, i.valueTable(s.history))
+			writeTable(&b, values(s.history))
 		}
 		if len(s.Facts) > 0 {
 			b.WriteByte('\n')

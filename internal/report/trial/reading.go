@@ -84,15 +84,16 @@ func (r *Reading) AddRecording(file string, data []byte) error {
 var errNotALine = errors.New("it is no line of the decision log: is it the output of plimsoll recording decisions -o json?")
 
 // AddDecisions adds the lines of the decision log of a node. Lines without a decision are skipped, since the log of
-// an agent has others. Returns [*recording.MalformedError] if a line is not JSON, or none has a decision.
-func (r *Reading) AddDecisions(file, nodeName string, data []byte) error {
+// an agent has others. Returns [*recording.MalformedError] if a line is not JSON, or none has a decision. The other
+// lines count nevertheless.
+func (r *Reading) AddDecisions(file, nodeName string, data []byte) (err error) {
 	n := r.node(nodeName)
 	if n != nil {
 		n.files++
 		n.endRun()
 		n.run = run{}
 	}
-	found, offset := false, 0
+	found, malformed, offset := false, 0, 0
 	for text := range bytes.Lines(data) {
 		at := Place{file, int64(offset)}
 		offset += len(text)
@@ -100,8 +101,11 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) error {
 			continue
 		}
 		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return &recording.MalformedError{File: file, Offset: at.Offset, Cause: errNotALine}
+		if json.Unmarshal(text, &l) != nil {
+			if malformed++; malformed == 1 {
+				err = &recording.MalformedError{File: file, Offset: at.Offset, Cause: errNotALine}
+			}
+			continue
 		}
 		if l.Decision == "" || l.Time.IsZero() {
 			continue
@@ -110,10 +114,13 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) error {
 			n.addLine(&l, l.Time, l.Time, at)
 		}
 	}
-	if !found {
-		return &recording.MalformedError{File: file, Cause: errNotALine}
+	if malformed > 0 {
+		r.note(fmt.Sprintf("%d lines of %s are not readable.", malformed, file))
 	}
-	return nil
+	if !found && err == nil {
+		err = &recording.MalformedError{File: file, Cause: errNotALine}
+	}
+	return err
 }
 
 // note notes a part that is missing.

@@ -216,6 +216,13 @@ func TestReading_MalformedFiles(t *testing.T) {
 	if want := []string{"decision 300 shop/a unknown", "eviction 311 shop/b another-pod"}; !slices.Equal(outcomes(got), want) || !strings.Contains(strings.Join(got.Missing, "\n"), "x is not readable in part") {
 		t.Errorf("got %q, missing %q", outcomes(got), got.Missing)
 	}
+	r = NewReading(Options{})
+	if err := r.AddDecisions("x", "n", fmt.Appendf(nil, "%s\n{]\n%s\n", lineOf(t, 300, about("would-evict", "a")), lineOf(t, 500, killed("b", "pod")))); err == nil {
+		t.Error("no error")
+	}
+	if got := reportOf(t, r); len(got.Decisions) != 1 || len(got.OOMKills) != 1 || !slices.Contains(got.Missing, "1 lines of x are not readable.") {
+		t.Errorf("%+v", got)
+	}
 	if err := NewReading(Options{}).AddRecording("x", data[:len(data)-3]); err != nil {
 		t.Errorf("an incomplete last frame, as after a kill: %v", err)
 	}
