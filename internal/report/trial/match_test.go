@@ -45,22 +45,47 @@ func reasons(r *Report) string {
 
 type ends = map[string]recording.End
 
-// Each rule of the matching, by a recording of ten minutes with a decision at 300 s.
-func TestMatch_Rules(t *testing.T) {
-	const memory, disk = recording.EvictedForMemory, recording.EvictedForDisk
-	would := func(pod string, more ...keys) map[float64]keys {
-		return map[float64]keys{300: about("would-evict", pod, more...)}
+type matchCase struct {
+	about  string
+	m      moments
+	want   []string
+	reason string
+}
+
+const memory, disk = recording.EvictedForMemory, recording.EvictedForDisk
+
+// would returns the lines of a decision in dry run at 300 s.
+func would(pod string, more ...keys) map[float64]keys {
+	return map[float64]keys{300: about("would-evict", pod, more...)}
+}
+
+// with returns the lines and another one.
+func with(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
+	lines[seconds] = line
+	return lines
+}
+
+// checkMatches compares recordings of ten minutes.
+func checkMatches(t *testing.T, cases []matchCase) {
+	t.Helper()
+	for _, tc := range cases {
+		t.Run(tc.about, func(t *testing.T) {
+			if tc.m.node = "node-7"; tc.m.to == 0 {
+				tc.m.to = 600
+			}
+			r := compare(t, Options{}, tc.m.recorded(t))
+			if got := outcomes(r); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := reasons(r); !strings.Contains(got, tc.reason) {
+				t.Errorf("no reason %q in\n%s", tc.reason, got)
+			}
+		})
 	}
-	with := func(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
-		lines[seconds] = line
-		return lines
-	}
-	for _, tc := range []struct {
-		about  string
-		m      moments
-		want   []string
-		reason string
-	}{
+}
+
+func TestMatch_SamePod(t *testing.T) {
+	checkMatches(t, []matchCase{
 		{"the same pod", moments{lines: would("a"), gone: map[int]ends{310: {"a": memory}}},
 			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
 		{"the same pod, the kubelet first", moments{lines: would("a"), gone: map[int]ends{290: {"a": memory}}},
@@ -75,6 +100,11 @@ func TestMatch_Rules(t *testing.T) {
 			[]string{"decision 300 shop/a unknown", "eviction 311 shop/a unknown"}, "The resource that it was evicted for is not recorded."},
 		{"above a limit of its own", moments{lines: would("a", keys{"message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", "choice": nil}), gone: map[int]ends{310: {"a": recording.EvictedForLimit}}},
 			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
+	})
+}
+
+func TestMatch_AnotherPod(t *testing.T) {
+	checkMatches(t, []matchCase{
 		{"another pod above a limit of its own", moments{lines: would("a", keys{"message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ", "choice": nil}), gone: map[int]ends{310: {"b": recording.EvictedForLimit}}},
 			[]string{"decision 300 shop/a plimsoll-only", "eviction 311 shop/b others-only"}, ""},
 		{"another pod, ranked behind", moments{lines: would("a"), gone: map[int]ends{310: {"b": memory}}},
@@ -93,9 +123,19 @@ func TestMatch_Rules(t *testing.T) {
 			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod", "eviction 321 shop/c another-pod"}, ""},
 		{"the same pod before another one", moments{lines: with(would("a"), 310, about("would-evict", "b")), gone: map[int]ends{320: {"b": memory}}},
 			[]string{"decision 300 shop/a plimsoll-only", "decision 310 shop/b same-pod shop/b", "eviction 321 shop/b same-pod"}, ""},
-		{"Plimsoll alone", moments{lines: would("a")}, []string{"decision 300 shop/a plimsoll-only"}, ""},
 		{"others alone", moments{lines: map[float64]keys{290: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:04:50: no pod helps."},
+		{"armed", moments{lines: map[float64]keys{300: about("evict", "a")}, gone: map[int]ends{310: {"a": memory, "b": memory}}},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, ""},
+		{"withdrawn", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "withdrawn", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},
+			[]string{"decision 300 shop/a withdrawn", "eviction 331 shop/a others-only"}, ""},
+	})
+}
+
+// Without the records of a whole window a decision is unknown, unless its pod was evicted.
+func TestMatch_Unknown(t *testing.T) {
+	checkMatches(t, []matchCase{
+		{"Plimsoll alone", moments{lines: would("a")}, []string{"decision 300 shop/a plimsoll-only"}, ""},
 		{"no end of a pod is known", moments{lines: would("a"), gone: map[int]ends{310: {"b": recording.EndUnknown}}},
 			[]string{"decision 300 shop/a unknown"}, "How shop/b ended is not recorded."},
 		{"another pod is deleted", moments{lines: would("a"), gone: map[int]ends{310: {"b": recording.Deleted}}}, []string{"decision 300 shop/a plimsoll-only"}, ""},
@@ -103,10 +143,6 @@ func TestMatch_Rules(t *testing.T) {
 		{"its pod ends", moments{lines: would("a"), gone: map[int]ends{310: {"a": recording.Ended}}}, []string{"decision 300 shop/a unknown"}, "The pod ended meanwhile."},
 		{"armed meanwhile", moments{lines: with(would("a"), 320, about("evict", "a")), gone: map[int]ends{330: {"a": memory}}},
 			[]string{"decision 300 shop/a unknown", "decision 320 shop/a plimsoll-only"}, "Plimsoll was armed meanwhile, and evicted the pod."},
-		{"armed", moments{lines: map[float64]keys{300: about("evict", "a")}, gone: map[int]ends{310: {"a": memory, "b": memory}}},
-			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, ""},
-		{"withdrawn", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "withdrawn", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},
-			[]string{"decision 300 shop/a withdrawn", "eviction 331 shop/a others-only"}, ""},
 		{"too early to know", moments{from: 280, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
 		{"too late to know", moments{to: 350, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
 		{"a gap", moments{lines: would("a"), skipped: func(s int) bool { return s > 310 && s < 350 }}, []string{"decision 300 shop/a unknown"}, "for the whole window"},
@@ -127,37 +163,12 @@ func TestMatch_Rules(t *testing.T) {
 				c.Lost = 1
 			}
 		}}, []string{"eviction 311 shop/b unknown"}, "Whether Plimsoll evicted it is not recorded."},
-	} {
-		t.Run(tc.about, func(t *testing.T) {
-			if tc.m.node = "node-7"; tc.m.to == 0 {
-				tc.m.to = 600
-			}
-			r := compare(t, Options{}, tc.m.recorded(t))
-			if got := outcomes(r); !slices.Equal(got, tc.want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-			}
-			if got := reasons(r); !strings.Contains(got, tc.reason) {
-				t.Errorf("no reason %q in\n%s", tc.reason, got)
-			}
-		})
-	}
+	})
 }
 
 func TestMatch_OOMKills(t *testing.T) {
-	would := func(pod string, more ...keys) map[float64]keys {
-		return map[float64]keys{300: about("would-evict", pod, more...)}
-	}
-	with := func(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
-		lines[seconds] = line
-		return lines
-	}
 	one := map[int]int64{305: 1}
-	for _, tc := range []struct {
-		about  string
-		m      moments
-		want   []string
-		reason string
-	}{
+	checkMatches(t, []matchCase{
 		{"another pod is killed", moments{lines: with(would("a"), 305, killed("b", "node")), kills: one},
 			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b avoidable"}, "50Mi were missing, and the end of shop/a frees 400Mi."},
 		{"its pod is killed", moments{lines: with(would("a"), 305, killed("a", "node")), kills: one, gone: map[int]ends{310: {"a": recording.Ended}}},
@@ -195,16 +206,5 @@ func TestMatch_OOMKills(t *testing.T) {
 		}}, []string{"decision 300 shop/a unknown", "kill 311 shop/b unknown"}, "Only a counter shows it"},
 		{"nothing counts kills", moments{lines: would("a"), usages: func(u *recording.Usage) { u.Node[recording.NodeOOMKills] = recording.Unknown }},
 			[]string{"decision 300 shop/a unknown"}, "OOM kills of the kernel are not counted for the whole window."},
-	} {
-		t.Run(tc.about, func(t *testing.T) {
-			tc.m.node, tc.m.to = "node-7", 600
-			r := compare(t, Options{}, tc.m.recorded(t))
-			if got := outcomes(r); !slices.Equal(got, tc.want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-			}
-			if got := reasons(r); !strings.Contains(got, tc.reason) {
-				t.Errorf("no reason %q in\n%s", tc.reason, got)
-			}
-		})
-	}
+	})
 }

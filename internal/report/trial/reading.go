@@ -81,7 +81,7 @@ func (r *Reading) AddRecording(file string, data []byte) error {
 }
 
 // errNotALine is the cause of an error of decisions.
-var errNotALine = errors.New("it is no line of the decision log: is it the output of plimsoll recording decisions -o json?")
+var errNotALine = errors.New("it is no line of the decision log")
 
 // AddDecisions adds the lines of the decision log of a node. Lines without a decision are skipped, since the log of
 // an agent has others. Returns [*recording.MalformedError] if a line is not JSON, or none has a decision. The other
