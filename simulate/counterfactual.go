@@ -1,14 +1,10 @@
 package simulate
 
 import (
-	"cmp"
-	"context"
-	"fmt"
+	"encoding/json"
 	"maps"
-	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -35,9 +31,14 @@ type Course struct {
 	Pressure  [signals.ConditionCount]time.Duration // in which the condition was True
 	Least     signals.Measured[signals.Bytes]       // memory left before an OOM kill, at least
 	Exhausted time.Time                             // the first check without any, by the time of day; zero: none
+	// ExhaustedFor is the time without any memory left, from check to check. Kills is the number of recorded OOM kills
+	// for the memory of the node or of all pods that the course does not avoid.
+	ExhaustedFor time.Duration
+	Kills        int
 
-	at  time.Time // the last check
-	set signals.ConditionSet
+	at          time.Time // the last check
+	set         signals.ConditionSet
+	isExhausted bool // in the last check
 }
 
 // CourseEviction is an eviction of a course.
@@ -51,50 +52,107 @@ type CourseEviction struct {
 // CompareRecording runs the checks of a recording with another configuration. It returns
 // [recording.ErrNoRecording], or an error of that configuration.
 func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error) {
-	x := &comparer{pods: map[string]*track{}, result: &Counterfactual{OOMKills: recording.Unknown}}
-	x.kept = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Kept}
-	x.grown = &variant{of: x, config: other, policies: map[policyKey]*eviction.Policy{}, gone: map[string]bool{}, course: &x.result.Grown, grows: true}
+	all, err := CompareEach(data, []*config.Agent{other})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// CompareEach is [CompareRecording] with several configurations, for one reading of the recording. The results are
+// in the order of the configurations.
+func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error) {
+	x := &comparer{pods: map[string]*track{}}
+	results := make([]*Counterfactual, len(others))
+	for i, other := range others {
+		results[i] = &Counterfactual{}
+		x.variants = append(x.variants, newVariant(x, other, &results[i].Kept), newVariant(x, other, &results[i].Grown))
+		x.variants[2*i+1].grows = true
+	}
+	x.kills.last, x.kills.first = recording.Unknown, recording.Unknown
 	r := recording.NewReader(data)
-	var kills int64 = recording.Unknown
 	var run *recording.Header
 	for e := r.Next(); e != nil; e = r.Next() {
 		switch {
 		case e.Header != nil:
 			if !e.Header.SameRun(run) {
-				x.forgetActive()
+				x.beginRun()
 			}
 			run = e.Header
 		case e.Usage != nil:
 			x.addUsage(e.Usage)
-			if n := e.Usage.Node[recording.NodeOOMKills]; n != recording.Unknown {
-				if kills == recording.Unknown {
-					kills = n
-				}
-				x.result.OOMKills = max(n-kills, 0)
-			}
+		case e.Decision != nil:
+			x.addKill(e.Decision)
 		case e.Check != nil:
 			if err := x.addCheck(e.Check); err != nil {
 				return nil, err
 			}
 		}
 	}
-	x.result.Damage = r.Damage()
-	if x.result.Checks == 0 {
+	if x.checks == 0 {
 		return nil, recording.ErrNoRecording
 	}
-	return x.result, nil
+	for _, result := range results {
+		result.Checks, result.From, result.To, result.Recorded = x.checks, x.from, x.to, x.recorded
+		result.OOMKills, result.Damage = x.kills.since(), r.Damage()
+	}
+	return results, nil
+}
+
+// killCounter is the kernel's counter of OOM kills, as far as it is recorded.
+type killCounter struct{ first, last int64 }
+
+func (c *killCounter) add(n int64) {
+	if n == recording.Unknown {
+		return
+	}
+	if c.first == recording.Unknown {
+		c.first = n
+	}
+	c.last = n
+}
+
+// since returns the kills since the first value, [recording.Unknown] without one.
+func (c *killCounter) since() int64 {
+	if c.first == recording.Unknown {
+		return recording.Unknown
+	}
+	return max(c.last-c.first, 0)
 }
 
 // comparer follows the pods of a recording.
 type comparer struct {
-	pods        map[string]*track // by UID
-	kept, grown *variant
-	result      *Counterfactual
+	pods     map[string]*track // by UID
+	variants []*variant        // two of each configuration
+	checks   int
+	from, to time.Time // of the checks, by the time of day
+	recorded Course
+	kills    killCounter
 }
 
-// forgetActive forgets the pods that have not ended: some may have ended between two runs of the agent.
-func (x *comparer) forgetActive() {
+// beginRun forgets the pods that have not ended: some may have ended between two runs of the agent. What was
+// the case in between is not known.
+func (x *comparer) beginRun() {
 	maps.DeleteFunc(x.pods, func(_ string, t *track) bool { return t.ended.IsZero() })
+	x.recorded.isExhausted = false
+	for _, v := range x.variants {
+		v.course.isExhausted = false
+	}
+}
+
+// addKill adds an OOM kill for the memory of the node or of all pods. Another configuration avoids it if its node
+// had more memory than the recorded one.
+func (x *comparer) addKill(d *recording.Decision) {
+	var kill struct{ Decision, LimitOf string }
+	if json.Unmarshal(d.Line, &kill) != nil || kill.Decision != "oom-kill" || kill.LimitOf != "node" && kill.LimitOf != "pods" {
+		return
+	}
+	x.recorded.Kills++
+	for _, v := range x.variants {
+		if v.now = d.At; v.more(d.At.Add(-eviction.ReactionTime)) <= 0 {
+			v.course.Kills++
+		}
+	}
 }
 
 func (x *comparer) track(p *signals.Pod) *track {
@@ -108,6 +166,7 @@ func (x *comparer) track(p *signals.Pod) *track {
 }
 
 func (x *comparer) addUsage(u *recording.Usage) {
+	x.kills.add(u.Node[recording.NodeOOMKills])
 	for i := range u.Pods {
 		p := &u.Pods[i]
 		t := x.track(p.Pod)
@@ -153,17 +212,16 @@ func (x *comparer) addCheck(c *recording.Check) error {
 			t.usage = rest
 		}
 	}
-	for _, v := range []*variant{x.kept, x.grown} {
+	for _, v := range x.variants {
 		if err := v.check(c); err != nil {
 			return err
 		}
 	}
-	r := x.result
-	if r.Checks++; r.Checks == 1 {
-		r.From = c.At()
+	if x.checks++; x.checks == 1 {
+		x.from = c.At()
 	}
-	r.To = c.At()
-	r.Recorded.add(c.At(), c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
+	x.to = c.At()
+	x.recorded.add(c.At(), c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
 	if a != nil {
 		x.apply(c)
 	}
@@ -172,7 +230,7 @@ func (x *comparer) addCheck(c *recording.Check) error {
 
 // apply applies the recorded result of a check.
 func (x *comparer) apply(c *recording.Check) {
-	course, e := &x.result.Recorded, c.Act.Evicted
+	course, e := &x.recorded, c.Act.Evicted
 	if c.Act.KubeletsPod != nil {
 		course.Spared++
 	}
@@ -197,11 +255,15 @@ func (c *Course) add(at time.Time, conditions signals.ConditionSet, memory *sign
 			c.Pressure[condition] += max(at.Sub(c.at), 0)
 		}
 	}
+	if c.isExhausted {
+		c.ExhaustedFor += max(at.Sub(c.at), 0)
+	}
 	c.at, c.set = at, conditions
 	if !memory.Known {
 		return
 	}
 	left := signals.Bytes(memory.Headroom())
+	c.isExhausted = left <= 0
 	if !c.Least.Known || left < c.Least.Value {
 		c.Least = signals.Of(left)
 	}
@@ -209,120 +271,3 @@ func (c *Course) add(at time.Time, conditions signals.ConditionSet, memory *sign
 		c.Exhausted = at
 	}
 }
-
-// variant is the node with the other configuration, for one of the bounds.
-type variant struct {
-	of       *comparer
-	config   *config.Agent
-	policies map[policyKey]*eviction.Policy
-	checker  *agent.Checker
-	key      policyKey
-	grows    bool
-	gone     map[string]bool // UIDs of the pods that it has evicted
-	course   *Course
-
-	now  time.Time
-	node signals.Observations
-}
-
-// check makes one check by the recorded observation, adjusted for the pods that have or have not
-// ended.
-func (v *variant) check(c *recording.Check) error {
-	if err := v.adopt(policyKey{c.Layout, c.StorageLimits && v.config.LocalStorageCapacityIsolation}, &c.Snapshot.Node); err != nil {
-		return err
-	}
-	s := c.Snapshot
-	s.NeedsConfirmation = false
-	v.now = s.At
-	v.adjust(&s)
-	v.node = s.Node
-	ctx, constraints := context.Background(), &agent.Constraints{}
-	o := v.checker.Begin(&s)
-	for plan := v.checker.Next(ctx, constraints); plan.Action != agent.Wait; plan = v.checker.Next(ctx, constraints) {
-		v.checker.Apply(plan, agent.PlanResult{Done: true})
-	}
-	v.checker.Spend(o)
-	v.course.add(c.At(), o.Verdict.Conditions, &s.Node[signals.MemoryAvailable])
-	if o.KubeletsPod != nil && !c.Brief { // of a brief check it is not recorded
-		v.course.Spared++
-	}
-	if e := o.Evicted; e != nil {
-		v.gone[e.Pod.UID] = true
-		v.course.Evictions = append(v.course.Evictions, CourseEviction{c.At(), e.Pod.Key(), e.Cause, s.Kind == signals.Early})
-	}
-	return nil
-}
-
-func (v *variant) adopt(key policyKey, node *signals.Observations) error {
-	if v.checker != nil && v.key == key {
-		return nil
-	}
-	if v.policies[key] == nil {
-		c := *v.config
-		c.LocalStorageCapacityIsolation = key.limits
-		p, err := c.Policy(key.layout)
-		if err != nil {
-			return fmt.Errorf("compile the other configuration: %w", err)
-		}
-		v.policies[key] = p
-	}
-	if v.key = key; v.checker != nil {
-		v.checker.Adopt(v.policies[key], v.config.Limits.Policy(), node)
-		return nil
-	}
-	v.checker = agent.NewRepeater(v.policies[key], v.config.Limits.Policy())
-	v.checker.Observer, v.checker.Pods = v, v
-	return nil
-}
-
-// adjust adds the memory of pods that only this variant has evicted, and subtracts that of those that
-// only the agent has.
-func (v *variant) adjust(s *signals.Snapshot) {
-	var more signals.Amount
-	var slower float64 // bytes per second
-	for uid, t := range v.of.pods {
-		switch alive := t.ended.IsZero(); {
-		case alive && v.gone[uid]:
-			more, slower = more.Plus(t.relief(v.now, false)), slower+t.rate
-		case !alive && !v.gone[uid]:
-			if more -= t.relief(v.now, v.grows); v.grows {
-				slower -= t.rate
-			}
-		}
-	}
-	for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable} {
-		o, rate := &s.Node[sig], &s.Rates[sig]
-		if o.Known {
-			o.Available = o.Available.Plus(more)
-		}
-		if rate.Over > 0 {
-			rate.By -= signals.Amount(slower * rate.Over.Seconds())
-		}
-	}
-}
-
-// Observe implements agent.Observer.
-func (v *variant) Observe(into *signals.Observations, _ signals.Kind) { *into = v.node }
-
-// Measure implements agent.Pods.
-func (v *variant) Measure(context.Context) []signals.Candidate {
-	var all []signals.Candidate
-	for _, uid := range slices.Sorted(maps.Keys(v.of.pods)) {
-		t := v.of.pods[uid]
-		if v.gone[uid] {
-			continue
-		}
-		usage, grown := t.usage, t.grown(v.now, v.grows)
-		for _, m := range []*signals.Measured[signals.Bytes]{&usage.Memory, &usage.MemoryRelief} {
-			m.Value = signals.Bytes(signals.Amount(m.Value).Plus(grown))
-		}
-		all = append(all, signals.Candidate{Pod: t.pod, Usage: &usage})
-	}
-	slices.SortStableFunc(all, func(a, b signals.Candidate) int {
-		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
-	})
-	return all
-}
-
-// Stored implements agent.Pods. Pods above a limit of their own end as recorded.
-func (v *variant) Stored() []signals.Candidate { return nil }

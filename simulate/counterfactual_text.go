@@ -18,8 +18,9 @@ Assumed:
 - The end of a pod frees its memory without page cache at once, and the pod does not come back to this node.
 - A pod that only the agent evicted lives on. It keeps its size, or goes on growing as before its end: what
   happens lies between the two, unless it grows faster than before. A pod that replaced it runs beside it.
-- A kill succeeds, and a soft eviction takes no time. Garbage collection, disks and PIDs, pods above limits of
-  their own, and the kernel's OOM killer are as recorded.
+- A kill succeeds, and a soft eviction takes no time. Garbage collection, disks and PIDs, and pods above limits of
+  their own are as recorded. So are OOM kills, but one for the memory of the node does not happen while an earlier
+  eviction leaves more memory than was recorded.
 - Between recorded checks nothing is decided: where memory was far from the thresholds of the recording, early
   checks are not recorded, so that a higher threshold may act up to a monitoring period earlier than here.
 `
@@ -56,6 +57,7 @@ func (c *Counterfactual) WriteText(w io.Writer) error {
 		}
 		return "at " + o.Exhausted.UTC().Format(time.TimeOnly)
 	})
+	row("OOM kills of the node", func(o *Course) string { return fmt.Sprint(o.Kills) })
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write a comparison: %w", err)
 	}
