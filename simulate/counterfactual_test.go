@@ -85,6 +85,114 @@ func TestCompare_WithRecordedConfiguration(t *testing.T) {
 	}
 }
 
+// Several configurations have the results that each of them has alone.
+func TestCompareEach_EqualsCompareRecording(t *testing.T) {
+	for seed := range uint64(3) {
+		_, data := recordedWorld(t, seed, 2, 70*time.Second)
+		configs := []*config.Agent{other(t, "100Mi", ""), other(t, "300Mi", ""), other(t, "900Mi", "evictionChoice: kubelet\n"), other(t, "10%", "")}
+		all, err := simulate.CompareEach(data, configs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range configs {
+			alone, err := simulate.CompareRecording(data, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want bytes.Buffer
+			if err := errors.Join(all[i].WriteText(&got), alone.WriteText(&want)); err != nil || got.String() != want.String() {
+				t.Errorf("seed %d, configuration %d: %v, got\n%s\nwant\n%s", seed, i, err, got.String(), want.String())
+			}
+		}
+	}
+}
+
+// An OOM kill at 12 s for the memory of the node does not happen if a pod was evicted at 11 s. At 21 s the recorded
+// agent has evicted it, so that both courses have the memory of the recording.
+func TestCompare_AvoidsOOMKills(t *testing.T) {
+	for about, tc := range map[string]struct {
+		seconds   float64
+		line      string
+		threshold string
+		recorded  int
+		kills     int
+	}{
+		"avoided":               {12, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 0},
+		"not avoided":           {12, `{"decision":"oom-kill","limitOf":"pods"}`, "250Mi", 1, 1},
+		"before the eviction":   {10.9, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
+		"too soon after it":     {11.02, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
+		"as recorded":           {30, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
+		"at the limit of a pod": {12, `{"decision":"oom-kill","limitOf":"pod"}`, "700Mi", 0, 0},
+		"another line":          {12, `{"decision":"evict","limitOf":"node"}`, "700Mi", 0, 0},
+	} {
+		c, err := simulate.CompareRecording(withLine(t, tc.seconds, tc.line), other(t, tc.threshold, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Recorded.Kills != tc.recorded || c.Kept.Kills != tc.kills {
+			t.Errorf("%s: %d recorded, %d with the other configuration, want %d and %d", about, c.Recorded.Kills, c.Kept.Kills, tc.recorded, tc.kills)
+		}
+	}
+}
+
+// withLine is the recording of a leak with a line of the decision log: behind the last check that is at most half a
+// second later.
+func withLine(t *testing.T, seconds float64, line string) (data []byte) {
+	t.Helper()
+	var e *recording.Encoder
+	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := begun.Add(time.Duration(seconds * float64(time.Second)))
+	r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
+	added := false
+	for entry := r.Next(); entry != nil; entry = r.Next() {
+		if now := entry.Time(); !added && e != nil && !now.IsZero() && now.After(at.Add(time.Second/2)) {
+			added = true
+			data, _ = e.Decision(data, &recording.Decision{At: at, Line: []byte(line)})
+		}
+		switch {
+		case entry.Header != nil:
+			e = recording.NewEncoder(*entry.Header)
+			data, _ = e.Header(data)
+		case entry.Check != nil:
+			data, _ = e.Check(data, entry.Check)
+		case entry.Usage != nil:
+			data, _ = e.Usage(data, entry.Usage)
+		}
+	}
+	return data
+}
+
+// The time without memory ends with a run: what was the case until the next one is not known.
+func TestCompare_CountsTimeWithoutMemory(t *testing.T) {
+	var data []byte
+	for run := range 2 {
+		r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
+		var e *recording.Encoder
+		for entry := r.Next(); entry != nil; entry = r.Next() {
+			switch {
+			case entry.Header != nil:
+				entry.Header.SinceBoot = time.Duration(run)
+				e = recording.NewEncoder(*entry.Header)
+				data, _ = e.Header(data)
+			case entry.Check != nil:
+				c := entry.Check
+				c.Snapshot.At = c.Snapshot.At.Add(time.Duration(run) * time.Hour)
+				if c.Seq == 1 || c.Seq == 3 {
+					c.Snapshot.Node[signals.MemoryAvailable].Available = 0
+				}
+				data, _ = e.Check(data, c)
+			}
+		}
+	}
+	c, err := simulate.CompareRecording(data, other(t, "100Mi", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Recorded.ExhaustedFor != 20*time.Second {
+		t.Errorf("recorded for %s", c.Recorded.ExhaustedFor)
+	}
+}
+
 func TestCounterfactual_StatesWhatIsAssumed(t *testing.T) {
 	c, err := simulate.CompareRecording(leak(t, podOf("hog"), podOf("other")), other(t, "250Mi", ""))
 	if err != nil {
@@ -98,7 +206,7 @@ func TestCounterfactual_StatesWhatIsAssumed(t *testing.T) {
 		"checks: 4, from 2026-03-01T12:00:01Z to 2026-03-01T12:00:31Z\n",
 		"pods evicted             1         0                            1\n",
 		"MemoryPressure           10s       0s                           0s\n",
-		"least memory left        290Mi     290Mi                        214Mi\n",
+		"least memory left        290Mi     290Mi                        214Mi\n", "OOM kills of the node    0         0                            0\n",
 		"other configuration, pods keep their size:\n  no eviction\n", "  2026-03-01T12:00:31Z  default/hog for memory.available\n", "Known: ", "Assumed:",
 	} {
 		if !strings.Contains(out.String(), want) {

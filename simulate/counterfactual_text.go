@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
-// explanation is what a comparison knows and assumes.
-const explanation = `
+// Explanation is what a comparison knows and assumes.
+const Explanation = `
 Known: what was observed at the recorded checks, and the usage of pods at their last measurement.
 Assumed:
 - The end of a pod frees its memory without page cache at once, and the pod does not come back to this node.
@@ -77,7 +77,7 @@ func (c *Counterfactual) WriteText(w io.Writer) error {
 			b.WriteString("  no eviction\n")
 		}
 	}
-	b.WriteString(explanation)
+	b.WriteString(Explanation)
 	if c.Damage.Any() {
 		fmt.Fprintf(&b, "Not readable: %s\n", &c.Damage)
 	}

@@ -97,6 +97,7 @@ var mayImport = map[string]struct {
 	"agent":            {[]string{"internal/backoff", "agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals", "internal/decisionlog"}, "it uses ports and none of their implementations; of internal/decisionlog it uses the form of a record"},
 	"agent/recorder":   {[]string{"agent", "eviction", "eviction/limiter", "eviction/signals", "internal/recording", "internal/recording/ring"}, "it selects what of the loop is recorded; the loop does not know how"},
 	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it simulates the API server and the nodes around the core of the controller"},
+	"internal/tune":    {[]string{"agent/config", "eviction/signals", "internal/document", "internal/recording", "internal/strictyaml", "simulate"}, "a comparison of thresholds follows from replays; recordings are read elsewhere"},
 	"simulate":         {[]string{"agent", "agent/config", "internal/recording", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own check over a file: no kernel, no clock, no ranking of its own"},
 
 	// The compositions, one for each program, which import every implementation; and the
@@ -105,7 +106,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "internal/tune", "eviction/signals", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
@@ -283,7 +284,7 @@ func TestCore_IsPure(t *testing.T) {
 				}
 			}
 			tree.checkNoClock(t, s)
-		case s.dir == "internal/report", s.dir == "internal/report/trial", s.dir == "internal/svg":
+		case s.dir == "internal/report", s.dir == "internal/report/trial", s.dir == "internal/svg", s.dir == "internal/tune":
 			for _, p := range s.imports() {
 				if !slices.Contains(renderStandard, p) && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
 					t.Errorf("%s imports %s: a report is made of its arguments alone, so that the same recording has the same bytes", s.name, p)

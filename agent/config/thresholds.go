@@ -38,6 +38,20 @@ func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 	return eviction.NewPolicy(settings)
 }
 
+// WithHardThreshold returns the configuration with a value such as 200Mi or 5% as the hard threshold of a signal.
+// [Agent.Policy] returns an error if the value is not valid.
+func (c *Agent) WithHardThreshold(s signals.Signal, value string) *Agent {
+	changed, settings := *c, slices.Clone(c.hard())
+	set := options.Setting{Key: s.String(), Text: value, Where: "evictionHard." + s.String()}
+	if i := slices.IndexFunc(settings, func(o options.Setting) bool { return o.Key == set.Key }); i >= 0 {
+		settings[i] = set
+	} else {
+		settings = append(settings, set)
+	}
+	changed.EvictionHard = options.Map{Set: true, Settings: settings}
+	return &changed
+}
+
 // thresholds returns the thresholds that the four eviction maps define, and adds their
 // faults.
 func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {

@@ -68,7 +68,7 @@ func rootCommand() *cobra.Command {
 	root.SetUsageFunc(help.Usage)
 	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
 	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("cleanup"),
-		recordingCommand(), reportCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
+		recordingCommand(), reportCommand(), tuneCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }
 
