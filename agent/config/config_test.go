@@ -155,6 +155,31 @@ func TestPolicy_HardThresholds(t *testing.T) {
 	}
 }
 
+// A threshold replaces that of its signal. The others, and the configuration itself, stay as they are.
+func TestWithHardThreshold_ReplacesOne(t *testing.T) {
+	for _, tc := range []struct{ text, value, want string }{
+		{"", "250Mi", "memory.available<250Mi nodefs.available<10% nodefs.inodesFree<5% imagefs.available<15% imagefs.inodesFree<5%"},
+		{"evictionHard: {nodefs.available: 8%, memory.available: 1Gi}\nevictionSoft: {memory.available: 2Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n", "5%", "memory.available<5% memory.available<2Gi for 1m0s nodefs.available<8%"},
+		{"evictionHard: {nodefs.available: 8%}\n", "1Mi", "memory.available<1Mi nodefs.available<8%"},
+		{"evictionHard: {memory.available: 1Gi}\nevictionMinimumReclaim: {memory.available: 10Mi}\n", "2Gi", "memory.available<2Gi +10Mi"},
+		{"evictionHard: {memory.available: 1Gi}\n", "0%", ""},
+	} {
+		c, err := load(t, "enforceNodeAllocatable: []\n"+tc.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := strings.Join(thresholds(t, c), " ")
+		got := thresholds(t, c.WithHardThreshold(signals.MemoryAvailable, tc.value))
+		want := strings.Fields(tc.want)
+		if !slices.Equal(strings.Fields(strings.Join(got, " ")), want) || strings.Join(thresholds(t, c), " ") != before {
+			t.Errorf("%q with %s: got %q, want %q", tc.text, tc.value, got, tc.want)
+		}
+	}
+	if _, err := config.NewAgent().WithHardThreshold(signals.MemoryAvailable, "much").Policy(signals.Single); err == nil {
+		t.Error("an invalid threshold is accepted")
+	}
+}
+
 func TestLoad_FlagOverridesFile(t *testing.T) {
 	const file = "evictionMaxPodGracePeriod: 30\nmonitoringPeriod: 20s\ndryRun: true\nenforceNodeAllocatable: [pods]\nkubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi, cpu: 500m}\n"
 	c, err := load(t, file, "--eviction-max-pod-grace-period=-1", "--dry-run=false", "--enforce-node-allocatable=none", "--kube-reserved=memory=512Mi", "-v", "3", "--max-fill-rate=8Gi")

@@ -74,10 +74,15 @@ func evictedByKubelet(t *testing.T, begun time.Time, line string) (data []byte) 
 func TestReportTrial_Forms(t *testing.T) {
 	dir, begun := trialDir(t)
 	row := begun.Add(5*time.Minute).UTC().Format("2006-01-02 15:04:05.000") + "  node-8  shop/web  would evict"
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		args string
 		want []string
 	}{
+		{link, []string{"Trial on 3 nodes", row}},
 		{dir, []string{"Trial on 3 nodes", row, "same pod", "a.recording at byte ", "node-7  ", "node-9.jsonl at byte 0", "Node node-9: no usage of pods is recorded."}},
 		{filepath.Join(dir, "nodes", "a.recording"), []string{"Trial on 1 node", row}},
 		{filepath.Join(dir, "nodes", "node-7") + " " + filepath.Join(dir, "nodes", "node-9.jsonl"), []string{"Trial on 2 nodes"}},

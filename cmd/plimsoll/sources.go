@@ -97,6 +97,9 @@ func findSources(paths []string) (all []source, err error) {
 // sourcesBelow returns the records in a directory.
 func sourcesBelow(dir string) (all []source, err error) {
 	agents := map[string]bool{}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil { // a walk follows no link
+		dir = resolved
+	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

@@ -258,6 +258,21 @@ func TestDamage_HasFirstOffset(t *testing.T) {
 	}
 }
 
+// The end of an evicted pod has the resource that it was evicted for, and any other end has none.
+func TestEnd_HasResource(t *testing.T) {
+	for s := range signals.All {
+		r := s.Definition().Resource
+		if e := EvictedFor(r); !e.Evicted() || e.Resource() != r || !strings.HasPrefix(e.String(), "evicted for ") {
+			t.Errorf("%s: %s, for %q", r, e, e.Resource())
+		}
+	}
+	for e, evicted := range map[End]bool{EndUnknown: false, Ended: false, Deleted: false, EndEvicted: true, EvictedForLimit: true, EvictedFor("cpu"): true} {
+		if e.Evicted() != evicted || e.Resource() != "" {
+			t.Errorf("%s: evicted %t, for %q", e, e.Evicted(), e.Resource())
+		}
+	}
+}
+
 func TestReader_SkipsLaterFormat(t *testing.T) {
 	text := `{"format":2,"started":"2026-03-01T12:00:00Z"}`
 	later, _ := seal(append(begin(nil, kindHeader), text...), 0)

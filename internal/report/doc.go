@@ -1,4 +1,5 @@
-// Package report renders an incident from a recording, as one file without references to others.
+// Package report renders an incident from a recording, and the comparison of a trial, as one file without references to
+// others.
 //
 // Duties and invariants:
 //

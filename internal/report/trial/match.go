@@ -34,7 +34,7 @@ func (e *otherEviction) asOther() *Other { return &Other{e.to, e.pod, e.uid, e.p
 
 func (d *decision) asOther() *Other { return &Other{d.at, d.pod, d.uid, d.place} }
 
-// span returns the window of the decision.
+// window returns the time in which the act of another counts as one for the same pressure.
 func (d *decision) window(w time.Duration) span { return span{d.at, d.last}.around(w) }
 
 func (d *decision) set(o Outcome, reason string) { d.outcome, d.reason = o, reason }
