@@ -55,9 +55,9 @@ func (m *moments) recorded(tb testing.TB) []byte {
 	}
 	live, ok, killed := slices.Clone(pods), true, int64(5)
 	for s := m.from; s <= m.to; s++ {
-		for _, half := range []float64{0, 0.5} {
-			if line, is := m.lines[float64(s)+half]; is {
-				if data, ok = e.Decision(data, &recording.Decision{At: at(float64(s) + half), Line: lineOf(tb, float64(s)+half, line)}); !ok {
+		for _, part := range []float64{0, 1.0 / 64, 0.5} {
+			if line, is := m.lines[float64(s)+part]; is {
+				if data, ok = e.Decision(data, &recording.Decision{At: at(float64(s) + part), Line: lineOf(tb, float64(s)+part, line)}); !ok {
 					tb.Fatal("not encoded")
 				}
 			}

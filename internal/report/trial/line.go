@@ -22,7 +22,6 @@ type line struct {
 // decision is an eviction that Plimsoll decided, and its matches.
 type decision struct {
 	at, last  time.Time
-	moment    time.Time // of the check, by the clock that is never set
 	repeats   int
 	uid, pod  string
 	dryRun    bool
@@ -47,12 +46,12 @@ const limit = "limit"
 // maxPlaces bounds the places of a choice. An agent writes six.
 const maxPlaces = 8
 
-// addLine adds a line of the decision log. The moment is the time of the check by the clock that is never set.
-func (n *node) addLine(l *line, check, t time.Time, at Place) {
+// addLine adds a line of the decision log.
+func (n *node) addLine(l *line, t time.Time, at Place) {
 	n.noteTime(t)
 	switch verb := string(l.Decision); verb {
 	case "evict", "would-evict", "soft-evict":
-		n.addDecision(decisionOf(&l.Record, check, t, at))
+		n.addDecision(decisionOf(&l.Record, t, at))
 	case "withdrawn":
 		n.withdrawals = append(n.withdrawals, moment{t, uidOf(l.UID)})
 	case "oom-kill":
@@ -83,8 +82,8 @@ func resourceOf(signal string) string {
 }
 
 // decisionOf returns the decision of a record.
-func decisionOf(r *decisionlog.Record, check, t time.Time, at Place) *decision {
-	d := &decision{at: t, last: t, moment: check, uid: uidOf(r.UID), dryRun: r.Decision == "would-evict", available: r.Available, place: at}
+func decisionOf(r *decisionlog.Record, t time.Time, at Place) *decision {
+	d := &decision{at: t, last: t, uid: uidOf(r.UID), dryRun: r.Decision == "would-evict", available: r.Available, place: at}
 	d.setCause(r)
 	r.Ranking, r.Failed, r.Stalls, r.Conditions, r.Unknown = nil, nil, nil, nil, nil
 	if c := r.Choice; c != nil {
@@ -144,18 +143,15 @@ func (n *node) addDecision(d *decision) {
 	n.decisions = append(n.decisions, d)
 	n.noteArming(map[bool]string{true: "disarmed", false: "armed"}[d.dryRun])
 	r := &n.run
-	if r.last = d; len(r.open) == maxOpen {
+	if len(r.open) == maxOpen {
 		r.open = slices.Delete(r.open, 0, 1)
 	}
 	r.open = append(r.open, d)
 }
 
-// addEviction adds the eviction of a check, unless its line is recorded: that comes before.
+// addEviction adds the eviction of a check. With its line, both are one decision.
 func (n *node) addEviction(c *recording.Check, t time.Time, at Place) {
 	e, s := c.Act.Evicted, &c.Snapshot
-	if last := n.run.last; last != nil && last.moment.Equal(s.At) && last.uid == uidOf(e.Pod.UID) {
-		return
-	}
 	r := decisionlog.Record{Decision: "evict", Signal: e.Cause, Pod: e.Pod.Key(), UID: e.Pod.UID, Message: e.Message}
 	if e.DryRun {
 		r.Decision = "would-evict"
@@ -163,6 +159,6 @@ func (n *node) addEviction(c *recording.Check, t time.Time, at Place) {
 	if cause, err := signals.Parse(e.Cause); err == nil && s.Node[cause].Known {
 		r.Available = new(int64(s.Node[cause].Available))
 	}
-	n.addDecision(decisionOf(&r, s.At, t, at))
+	n.addDecision(decisionOf(&r, t, at))
 	n.observe(c, t)
 }

@@ -145,6 +145,7 @@ func TestMatch_Unknown(t *testing.T) {
 			[]string{"decision 300 shop/a unknown", "decision 320 shop/a plimsoll-only"}, "Plimsoll was armed meanwhile, and evicted the pod."},
 		{"too early to know", moments{from: 280, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
 		{"too late to know", moments{to: 350, lines: would("a")}, []string{"decision 300 shop/a unknown"}, "The ends of pods are not recorded for the whole window."},
+		{"too late to know of others", moments{to: 340, gone: map[int]ends{310: {"b": memory}}}, []string{"eviction 311 shop/b unknown"}, "Checks are not recorded for the whole window."},
 		{"a gap", moments{lines: would("a"), skipped: func(s int) bool { return s > 310 && s < 350 }}, []string{"decision 300 shop/a unknown"}, "for the whole window"},
 		{"the same pod is known in spite of a gap", moments{lines: would("a"), gone: map[int]ends{310: {"a": memory}}, skipped: func(s int) bool { return s > 320 && s < 360 }},
 			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod"}, ""},
@@ -177,6 +178,8 @@ func TestMatch_OOMKills(t *testing.T) {
 			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b avoidable"}, ""},
 		{"before the decision", moments{lines: with(would("a"), 299.5, killed("b", "node")), kills: one},
 			[]string{"decision 300 shop/a plimsoll-only", "kill 299 shop/b not-decided"}, "No decision of Plimsoll about the resource"},
+		{"sooner than memory is free", moments{lines: with(would("a"), 300+1.0/64, killed("b", "node")), kills: map[int]int64{300: 1}},
+			[]string{"decision 300 shop/a plimsoll-only", "kill 300 shop/b not-decided"}, ""},
 		{"after the window", moments{lines: with(would("a"), 365, killed("b", "node")), kills: map[int]int64{365: 1}},
 			[]string{"decision 300 shop/a plimsoll-only", "kill 365 shop/b not-decided"}, ""},
 		{"at the limit of a container", moments{lines: with(would("a"), 305, killed("a", "container")), kills: one},
@@ -204,6 +207,11 @@ func TestMatch_OOMKills(t *testing.T) {
 				u.Pods[1].Values[recording.OOMKills] = 1
 			}
 		}}, []string{"decision 300 shop/a unknown", "kill 311 shop/b unknown"}, "Only a counter shows it"},
+		{"its line and its counter are one kill", moments{lines: with(would("a"), 305, killed("b", "container")), kills: one, usages: func(u *recording.Usage) {
+			if u.At.After(at(305)) {
+				u.Pods[1].Values[recording.OOMKills] = 1
+			}
+		}}, []string{"decision 300 shop/a plimsoll-only", "kill 305 shop/b own-limit"}, ""},
 		{"nothing counts kills", moments{lines: would("a"), usages: func(u *recording.Usage) { u.Node[recording.NodeOOMKills] = recording.Unknown }},
 			[]string{"decision 300 shop/a unknown"}, "OOM kills of the kernel are not counted for the whole window."},
 	})

@@ -79,8 +79,7 @@ type run struct {
 	counted  time.Time // likewise the last usage with the machine's counter
 	pods     map[string]bool
 	missing  map[string]span // pods that were measured before and not now, by UID
-	last     *decision
-	open     []*decision // with a window that may not have ended
+	open     []*decision     // with a window that may not have ended
 }
 
 // defaultPeriod is the time between two periodic checks if the configuration does not have it.
@@ -142,7 +141,7 @@ func (n *node) add(e *recording.Entry, at Place) {
 			n.undecoded++
 			return
 		}
-		n.addLine(&l, e.Decision.At, t, at)
+		n.addLine(&l, t, at)
 	}
 }
 

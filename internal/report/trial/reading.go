@@ -111,7 +111,7 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) (err error) {
 			continue
 		}
 		if found = true; n != nil {
-			n.addLine(&l, l.Time, l.Time, at)
+			n.addLine(&l, l.Time, at)
 		}
 	}
 	if malformed > 0 {

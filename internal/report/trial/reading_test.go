@@ -86,7 +86,7 @@ func TestReport_SelectsTimeAndNodes(t *testing.T) {
 // of the recording are preferred.
 func TestReport_CountsEachRecordOnce(t *testing.T) {
 	m := evicting("node-7")
-	m.lines[405] = killed("c", "node")
+	m.lines[400], m.lines[405] = about("evict", "d"), killed("c", "node")
 	m.kills = map[int]int64{405: 1}
 	data := m.recorded(t)
 	want := compare(t, Options{}, data)
@@ -122,7 +122,7 @@ func TestReport_CountsEachRecordOnce(t *testing.T) {
 		if got.Nodes[0].Files != 3 || got.Nodes[0].Checks != 600 {
 			t.Errorf("%+v", got.Nodes)
 		}
-		if !slices.Equal(outcomes(got), outcomes(want)) || reasons(got) != reasons(want) || got.Decisions[0].Kubelet != "shop/a" {
+		if !slices.Equal(outcomes(got), outcomes(want)) || reasons(got) != reasons(want) || got.Decisions[0].Kubelet != "shop/a" || got.Decisions[0].Repeats != 1 {
 			t.Errorf("got\n%s\n%s\nwant\n%s\n%s", strings.Join(outcomes(got), "\n"), reasons(got), strings.Join(outcomes(want), "\n"), reasons(want))
 		}
 	}
@@ -215,6 +215,22 @@ func TestReading_MalformedFiles(t *testing.T) {
 	got := reportOf(t, r)
 	if want := []string{"decision 300 shop/a unknown", "eviction 311 shop/b another-pod"}; !slices.Equal(outcomes(got), want) || !strings.Contains(strings.Join(got.Missing, "\n"), "x is not readable in part") {
 		t.Errorf("got %q, missing %q", outcomes(got), got.Missing)
+	}
+	// Only the decision itself is damaged: each check is a key frame.
+	m := &moments{node: "n", to: 600, lines: map[float64]keys{300: about("would-evict", "a")}, gone: map[int]map[string]recording.End{310: {"b": recording.EvictedForMemory}},
+		checks: func(c *recording.Check) { c.State = []byte("{}") }}
+	keyed := m.recorded(t)
+	for e := range entries(keyed) {
+		if e.Decision != nil {
+			keyed[e.Offset+20]++
+		}
+	}
+	r = NewReading(Options{})
+	if err := r.AddRecording("x", keyed); err == nil {
+		t.Error("no error")
+	}
+	if got := outcomes(reportOf(t, r)); !slices.Equal(got, []string{"eviction 311 shop/b unknown"}) {
+		t.Errorf("got %q", got)
 	}
 	r = NewReading(Options{})
 	if err := r.AddDecisions("x", "n", fmt.Appendf(nil, "%s\n{]\n%s\n", lineOf(t, 300, about("would-evict", "a")), lineOf(t, 500, killed("b", "pod")))); err == nil {
