@@ -18,7 +18,10 @@ const (
 // conclude completes the facts: each has its place in the order of time, and occurs once, in however many files it is.
 func (n *node) conclude() {
 	n.endRun()
-	n.checks, n.usages, n.counted = merged(n.checks), merged(n.usages), merged(n.counted)
+	n.resets, n.lostEnds = len(n.steps), len(n.vanished)
+	for _, spans := range []*[]span{&n.checks, &n.usages, &n.counted, &n.steps, &n.vanished} {
+		*spans = merged(*spans)
+	}
 	slices.SortFunc(n.departures, func(a, b departure) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.uid, b.uid)) })
 	n.departures = slices.CompactFunc(n.departures, func(a, b departure) bool { return a.to.Equal(b.to) && a.uid == b.uid })
 	n.sortKills()
@@ -29,6 +32,9 @@ func (n *node) conclude() {
 	n.concludeDecisions()
 	slices.Sort(n.arming)
 }
+
+// pairs returns the number of facts that are compared with each other.
+func (n *node) pairs() int { return len(n.decisions) * (len(n.departures) + len(n.kills)) }
 
 func (n *node) sortKills() {
 	slices.SortStableFunc(n.kills, func(a, b kill) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.uid, b.uid)) })
@@ -68,13 +74,26 @@ func total(spans []span) (all time.Duration) {
 	return all
 }
 
-// within reports whether one of the spans has all of another one.
-func within(spans []span, s span) bool {
-	return slices.ContainsFunc(spans, func(of span) bool { return !s.from.Before(of.from) && !s.to.After(of.to) })
+// endsFrom returns the first of merged spans that ends at a time or later; nil without one.
+func endsFrom(spans []span, t time.Time) *span {
+	i, _ := slices.BinarySearchFunc(spans, t, func(s span, t time.Time) int { return s.to.Compare(t) })
+	if i == len(spans) {
+		return nil
+	}
+	return &spans[i]
 }
 
-// touched reports whether any of the spans has a moment of another one.
-func touched(spans []span, s span) bool { return slices.ContainsFunc(spans, s.touches) }
+// within reports whether one of merged spans has all of another one.
+func within(spans []span, s span) bool {
+	of := endsFrom(spans, s.to)
+	return of != nil && !s.from.Before(of.from)
+}
+
+// touched reports whether any of merged spans has a moment of another one.
+func touched(spans []span, s span) bool {
+	of := endsFrom(spans, s.from)
+	return of != nil && of.touches(s)
+}
 
 // knowsChecks reports whether the checks of a time are recorded, and with them each decision.
 func (n *node) knowsChecks(s span) bool { return within(n.checks, s) && !touched(n.steps, s) }

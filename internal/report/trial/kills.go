@@ -50,7 +50,7 @@ type increment struct {
 
 // addKill adds the line of an OOM kill.
 func (n *node) addKill(l *line, t time.Time, at Place) {
-	if n.tooMany = n.tooMany || len(n.kills) == maxFacts; n.tooMany {
+	if n.full(len(n.kills), 1) {
 		return
 	}
 	n.kills = append(n.kills, kill{span: span{t, t}, uid: uidOf(l.UID), pod: printableName(l.Pod), container: printableName(l.Container),
@@ -64,10 +64,10 @@ func (n *node) count(uid, pod string, value int64, t time.Time, at Place) {
 	}
 	before, known := n.counters[uid]
 	switch {
-	case !known && len(n.counters) >= maxUIDs:
+	case !known && (len(n.counters) >= maxUIDs || n.full(0, 1)):
 		return
 	case known && value > before.value && t.After(before.at):
-		if n.tooMany = n.tooMany || len(n.increments) == maxFacts; n.tooMany {
+		if n.full(len(n.increments), 1) {
 			return
 		}
 		n.increments = append(n.increments, increment{span{before.at, t}, uid, printableName(pod), value - before.value, at})

@@ -48,22 +48,31 @@ const maxPlaces = 8
 
 // addLine adds a line of the decision log.
 func (n *node) addLine(l *line, t time.Time, at Place) {
+	if n.tooMany {
+		return
+	}
 	n.noteTime(t)
 	switch verb := string(l.Decision); verb {
 	case "evict", "would-evict", "soft-evict":
 		n.addDecision(decisionOf(&l.Record, t, at))
 	case "withdrawn":
-		n.withdrawals = append(n.withdrawals, moment{t, uidOf(l.UID)})
+		n.addWithdrawal(l.UID, t)
 	case "oom-kill":
 		n.addKill(l, t, at)
 	case "armed", "disarmed":
 		n.noteArming(verb)
 	case "none-helps", "limited", "ineffective", "failed", "blocked", "pending", "recovered":
-		if n.tooMany = n.tooMany || len(n.refusals) == maxFacts; !n.tooMany && l.Repeated == "" {
+		if l.Repeated == "" && !n.full(len(n.refusals), 1) {
 			n.refusals = append(n.refusals, refusal{t, verb, resourceOf(l.Signal), printable(l.Reason), at})
 		}
 	}
-	n.tooMany = n.tooMany || len(n.withdrawals) > maxFacts
+}
+
+// addWithdrawal adds that a soft eviction did not happen.
+func (n *node) addWithdrawal(uid string, t time.Time) {
+	if !n.full(len(n.withdrawals), 1) {
+		n.withdrawals = append(n.withdrawals, moment{t, uidOf(uid)})
+	}
 }
 
 func (n *node) noteArming(state string) {
@@ -87,7 +96,7 @@ func decisionOf(r *decisionlog.Record, t time.Time, at Place) *decision {
 	d.setCause(r)
 	r.Ranking, r.Failed, r.Stalls, r.Conditions, r.Unknown = nil, nil, nil, nil, nil
 	if c := r.Choice; c != nil {
-		c.Places = c.Places[:min(len(c.Places), maxPlaces)]
+		c.Places = slices.Clone(c.Places[:min(len(c.Places), maxPlaces)]) // without the memory of the others
 	}
 	names, others := r.Texts()
 	for _, name := range names {
@@ -137,7 +146,7 @@ func isLimitOf(cause string) bool {
 
 // addDecision adds a decision.
 func (n *node) addDecision(d *decision) {
-	if n.tooMany = n.tooMany || len(n.decisions) == maxFacts; n.tooMany {
+	if n.full(len(n.decisions), decisionFacts) {
 		return
 	}
 	n.decisions = append(n.decisions, d)

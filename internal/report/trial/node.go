@@ -2,7 +2,6 @@ package trial
 
 import (
 	"encoding/json"
-	"maps"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -30,6 +29,9 @@ type node struct {
 	arming      []string
 	undecoded   int // lines in a form of another version
 	tooMany     bool
+	facts       *int // stored of all nodes
+	resets      int  // of the time of day
+	lostEnds    int  // pods without a recorded end
 
 	run      run
 	counters map[string]counter // of OOM kills, by UID; an empty one for the machine. They begin anew with a boot
@@ -131,6 +133,7 @@ func (n *node) endRun() {
 // add adds an entry of a recording.
 func (n *node) add(e *recording.Entry, at Place) {
 	switch t := e.Time(); {
+	case n.tooMany:
 	case e.Check != nil:
 		n.addCheck(e.Check, t, at)
 	case e.Usage != nil:
@@ -159,14 +162,14 @@ func (n *node) noteTime(t time.Time) {
 func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 	r := &n.run
 	n.noteTime(t)
-	if by := c.Clock - r.clock; r.hasClock && by.Abs() >= maxSlew {
+	if by := c.Clock - r.clock; r.hasClock && by.Abs() >= maxSlew && !n.full(len(n.steps), 1) {
 		n.noteStep(t, by)
 	}
 	r.clock, r.hasClock = c.Clock, true
 	if c.Lost > 0 {
 		r.checked = time.Time{}
 	}
-	n.checks = extend(n.checks, r.checked, t, pauseOf(r.period))
+	n.checks = n.extend(n.checks, r.checked, t, pauseOf(r.period))
 	r.checked = t
 	n.observe(c, t)
 	if c.Act != nil && c.Act.Evicted != nil {
@@ -184,10 +187,20 @@ func (n *node) noteStep(t time.Time, by time.Duration) {
 	n.run.pause()
 }
 
+// full counts a fact, and reports whether it is one too many. Without comparison none is stored then.
+func (n *node) full(stored, size int) bool {
+	*n.facts += size
+	n.tooMany = n.tooMany || stored >= maxFacts || *n.facts > maxAllFacts
+	return n.tooMany
+}
+
 // extend adds a time to spans. It continues the last one, if that ends with the time before, and that is no pause.
-func extend(spans []span, before, t time.Time, pause time.Duration) []span {
+func (n *node) extend(spans []span, before, t time.Time, pause time.Duration) []span {
 	if last := len(spans) - 1; last >= 0 && !before.IsZero() && spans[last].to.Equal(before) && !t.Before(before) && t.Sub(before) <= pause {
 		spans[last].to = t
+		return spans
+	}
+	if n.full(len(spans), 1) {
 		return spans
 	}
 	return append(spans, span{t, t})
@@ -227,9 +240,9 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 	} else {
 		n.endRun()
 	}
-	n.usages = extend(n.usages, r.used, t, pause)
+	n.usages = n.extend(n.usages, r.used, t, pause)
 	if kills := u.Node[recording.NodeOOMKills]; kills >= 0 {
-		n.counted = extend(n.counted, r.counted, t, pause)
+		n.counted = n.extend(n.counted, r.counted, t, pause)
 		r.counted = t
 		n.count("", "", kills, t, at)
 	} else {
@@ -246,7 +259,7 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 		uid := uidOf(g.Pod.UID)
 		delete(r.pods, uid)
 		delete(r.missing, uid)
-		if n.tooMany = n.tooMany || len(n.departures) == maxFacts; !n.tooMany {
+		if !n.full(len(n.departures), 1) {
 			n.departures = append(n.departures, departure{span: s, uid: uid, pod: printableName(g.Pod.Key()), end: g.End, place: at})
 		}
 	}
@@ -260,9 +273,11 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 // measured again, or that end later, are removed.
 func (n *node) noteMissing(now map[string]bool, s span) {
 	r := &n.run
-	maps.DeleteFunc(r.missing, func(uid string, _ span) bool { return now[uid] })
+	for uid := range now {
+		delete(r.missing, uid)
+	}
 	for uid := range r.pods {
-		if !now[uid] {
+		if !now[uid] && !n.full(len(n.vanished)+len(r.missing), 1) {
 			if r.missing == nil {
 				r.missing = map[string]span{}
 			}

@@ -17,18 +17,25 @@ type Reading struct {
 	nodes   map[string]*node
 	notes   []string
 	unread  int // notes beyond maxNotes
+	facts   int // stored of all nodes
 }
 
 // Bounds of what is stored.
 const (
-	maxNodes = 1 << 13
-	maxNotes = 200
-	maxFacts = 1 << 16 // of one kind, of a node
-	maxUIDs  = 1 << 16 // pods with counters, of a node
+	maxNodes    = 1 << 13
+	maxNotes    = 200
+	maxFacts    = 1 << 16 // of one kind, of a node
+	maxUIDs     = 1 << 16 // pods with counters, of a node
+	maxAllFacts = 1 << 22 // of all kinds and nodes: about 2 GiB
+	maxLine     = recording.MaxPayload
+	maxPairs    = 1 << 27 // of facts that are compared with each other, of a node: some seconds
 )
 
+// decisionFacts is the number of facts for which a decision counts, by its size.
+const decisionFacts = 16
+
 // ErrTooMany is the error of records with more facts than are compared at once.
-var ErrTooMany = errors.New("too many to compare at once: give a shorter time, or fewer nodes")
+var ErrTooMany = errors.New("too many to compare at once: export a shorter time, or give fewer nodes")
 
 // NewReading returns a reading without records.
 func NewReading(o Options) *Reading {
@@ -101,7 +108,7 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) (err error) {
 			continue
 		}
 		var l line
-		if json.Unmarshal(text, &l) != nil {
+		if len(text) > maxLine || json.Unmarshal(text, &l) != nil {
 			if malformed++; malformed == 1 {
 				err = &recording.MalformedError{File: file, Offset: at.Offset, Cause: errNotALine}
 			}
@@ -139,8 +146,11 @@ func (r *Reading) node(name string) *node {
 		return nil
 	}
 	n := r.nodes[name]
+	if n == nil && len(r.nodes) > maxNodes { // Report returns an error
+		return nil
+	}
 	if n == nil {
-		n = &node{name: name, window: r.options.Window, counters: map[string]counter{}}
+		n = &node{name: name, window: r.options.Window, facts: &r.facts, counters: map[string]counter{}}
 		r.nodes[name] = n
 	}
 	return n

@@ -22,7 +22,9 @@ func (r *Reading) Report() (*Report, error) {
 		if n.tooMany {
 			return nil, fmt.Errorf("compare the records of node %s: %w", name, ErrTooMany)
 		}
-		n.conclude()
+		if n.conclude(); n.pairs() > maxPairs {
+			return nil, fmt.Errorf("compare the records of node %s: %w", name, ErrTooMany)
+		}
 		report.addNode(n)
 		report.add(match(n), window(o.Begin, o.End))
 		r.noteNode(n)
@@ -59,8 +61,8 @@ func (r *Reading) noteNode(n *node) {
 	note(len(n.checks) > 1, "checks are missing %d times.", len(n.checks)-1)
 	note(len(n.usages) > 1, "the usage of pods is missing %d times.", len(n.usages)-1)
 	note(len(n.usages) > 0 && total(n.counted) < total(n.usages), "OOM kills of the kernel are not counted all the time.")
-	note(len(n.vanished) > 0, "the ends of %d pods are not recorded.", len(n.vanished))
-	note(len(n.steps) > 0, "the time of day was set %d times. Times near it are not certain.", len(n.steps))
+	note(n.lostEnds > 0, "the ends of %d pods are not recorded.", n.lostEnds)
+	note(n.resets > 0, "the time of day was set %d times. Times near it are not certain.", n.resets)
 	note(n.undecoded > 0, "%d decisions are in a form that this version cannot read.", n.undecoded)
 }
 
