@@ -18,7 +18,8 @@ const (
 // conclude completes the facts: each has its place in the order of time, and occurs once, in however many files it is.
 func (n *node) conclude() {
 	n.endRun()
-	n.resets, n.lostEnds = len(n.steps), len(n.vanished)
+	n.addOverlaps()
+	n.resets, n.lostEnds = len(n.steps)-n.overlaps, len(n.vanished)
 	for _, spans := range []*[]span{&n.checks, &n.usages, &n.counted, &n.steps, &n.vanished} {
 		*spans = merged(*spans)
 	}
@@ -31,6 +32,45 @@ func (n *node) conclude() {
 	slices.SortStableFunc(n.refusals, func(a, b refusal) int { return a.at.Compare(b.at) })
 	n.concludeDecisions()
 	slices.Sort(n.arming)
+}
+
+// addOverlaps adds the times at which two runs checked: two agents run, or two nodes have one name. What one of them
+// did is no match of what the other decided, so that these times are not certain.
+func (n *node) addOverlaps() {
+	type part struct {
+		span
+		run int
+	}
+	parts := make([]part, len(n.checks))
+	for i, s := range n.checks {
+		parts[i] = part{s, n.checkRuns[i]}
+	}
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to), cmp.Compare(a.run, b.run))
+	})
+	last := part{run: -1}    // the part that ends last
+	another := part{run: -1} // that of the other runs
+	for _, p := range parts {
+		of := last
+		if p.run == last.run {
+			of = another
+		}
+		if of.run >= 0 && p.from.Before(of.to) {
+			end := p.to
+			if of.to.Before(end) {
+				end = of.to
+			}
+			n.steps, n.overlaps = append(n.steps, span{p.from, end}), n.overlaps+1
+		}
+		switch {
+		case p.run == last.run && p.to.After(last.to):
+			last = p
+		case p.run != last.run && p.to.After(last.to):
+			last, another = p, last
+		case p.run != last.run && p.to.After(another.to):
+			another = p
+		}
+	}
 }
 
 // pairs returns the number of facts that are compared with each other.

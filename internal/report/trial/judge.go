@@ -11,7 +11,7 @@ import (
 
 // judge returns the row of an OOM kill.
 func (m *matching) judge(k *kill) Kill {
-	row := Kill{Time: k.to, Node: m.name, Pod: k.pod, UID: k.uid, Container: k.container, LimitOf: k.limitOf, Processes: k.processes, Record: k.place, Outcome: Unknown}
+	row := Kill{Time: k.to, Node: m.name, Pod: k.pod, UID: printable(k.uid), Container: k.container, LimitOf: k.limitOf, Processes: k.processes, Record: k.place, Outcome: Unknown}
 	switch {
 	case k.counted:
 		row.From, row.Reason = k.from, "Only a counter shows it: the limit that was met is not recorded."
@@ -33,12 +33,16 @@ func (m *matching) judgeExhaustion(k *kill, row *Kill) {
 		if !m.follows(k, d) {
 			continue
 		}
-		if !d.dryRun {
-			row.Outcome, row.Reason = Despite, ""
-			row.setDecision(d, k)
-			return
+		problem := timesUncertain
+		if !touched(m.steps, span{d.at, k.to}) {
+			if !d.dryRun {
+				row.Outcome, row.Reason = Despite, ""
+				row.setDecision(d, k)
+				return
+			}
+			problem = m.doubt(d, k)
 		}
-		switch problem := m.doubt(d, k); {
+		switch {
 		case first == nil:
 			first, doubt = d, problem
 		case doubt != "" && problem == "":
@@ -61,6 +65,9 @@ func (m *matching) judgeExhaustion(k *kill, row *Kill) {
 	}
 }
 
+// timesUncertain is why the order of two records is not known.
+const timesUncertain = "The time of day was set in between, or is that of two agents."
+
 func bytesText(n int64) string { return signals.Readable(signals.Amount(n), signals.UnitBytes) }
 
 func (r *Kill) setDecision(d *decision, k *kill) {
@@ -73,6 +80,8 @@ func (m *matching) doubt(d *decision, k *kill) string {
 	switch left := m.left[d.uid]; {
 	case d.choice == nil || d.frees == nil:
 		return fmt.Sprintf("How much memory the end of %s frees is not recorded.", d.pod)
+	case d.choice.Shortage <= 0: // a choice as that of a kubelet does not need it
+		return "How much memory was missing is not recorded."
 	case *d.frees < d.choice.Shortage:
 		return fmt.Sprintf("%s were missing, and the end of %s frees only %s.", bytesText(d.choice.Shortage), d.pod, bytesText(*d.frees))
 	case k.uid == d.uid: // it was still there

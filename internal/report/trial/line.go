@@ -54,9 +54,17 @@ func (n *node) addLine(l *line, t time.Time, at Place) {
 	n.noteTime(t)
 	switch verb := string(l.Decision); verb {
 	case "evict", "would-evict", "soft-evict":
+		if l.UID == "" { // it would be a decision about every other pod without one
+			n.undecoded++
+			return
+		}
 		n.addDecision(decisionOf(&l.Record, t, at))
 	case "withdrawn":
 		n.addWithdrawal(l.UID, t)
+	case "terminated":
+		if len(l.Failed) > 0 {
+			n.addWithdrawal(l.UID, t)
+		}
 	case "oom-kill":
 		n.addKill(l, t, at)
 	case "armed", "disarmed":

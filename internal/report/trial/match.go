@@ -30,9 +30,9 @@ type otherEviction struct {
 	decision *decision
 }
 
-func (e *otherEviction) asOther() *Other { return &Other{e.to, e.pod, e.uid, e.place} }
+func (e *otherEviction) asOther() *Other { return &Other{e.to, e.pod, printable(e.uid), e.place} }
 
-func (d *decision) asOther() *Other { return &Other{d.at, d.pod, d.uid, d.place} }
+func (d *decision) asOther() *Other { return &Other{d.at, d.pod, printable(d.uid), d.place} }
 
 // window returns the time in which the act of another counts as one for the same pressure.
 func (d *decision) window(w time.Duration) span { return span{d.at, d.last}.around(w) }
@@ -163,20 +163,19 @@ func (m *matching) decide(d *decision) {
 	case !m.knowsEnds(s):
 		d.set(Unknown, "The ends of pods are not recorded for the whole window.")
 	case d.dryRun && m.left[d.uid] != nil && m.left[d.uid].touches(s):
-		m.decideByOwnEnd(d, m.left[d.uid].end)
+		m.decideByOwnEnd(d, m.left[d.uid])
 	default:
 		m.decideByOthers(d, s)
 	}
 }
 
-// decideByOwnEnd sets the outcome of a decision in dry run about a pod that left in its window, other than by
-// another program's eviction.
-func (m *matching) decideByOwnEnd(d *decision, end recording.End) {
+// decideByOwnEnd sets the outcome of a decision in dry run about a pod that left in its window, and is not its match.
+func (m *matching) decideByOwnEnd(d *decision, g *departure) {
 	if k := m.killFor(d); k != nil && k.uid == d.uid {
 		m.setKilled(d, k)
 		return
 	}
-	switch end {
+	switch g.end {
 	case recording.Deleted:
 		d.set(Unknown, "The pod was deleted meanwhile.")
 	case recording.Ended:
@@ -184,6 +183,10 @@ func (m *matching) decideByOwnEnd(d *decision, end recording.End) {
 	case recording.EndUnknown:
 		d.set(Unknown, "How the pod ended is not recorded.")
 	default:
+		if g.other != nil {
+			d.set(Unknown, "Its eviction is the match of a later or an earlier decision.")
+			return
+		}
 		d.set(Unknown, "Plimsoll was armed meanwhile, and evicted the pod.")
 	}
 }
@@ -267,7 +270,7 @@ func (m *matching) killFor(d *decision) *kill {
 }
 
 func (m *matching) setKilled(d *decision, k *kill) {
-	d.other = &Other{k.to, k.pod, k.uid, k.place}
+	d.other = &Other{k.to, k.pod, printable(k.uid), k.place}
 	d.set(OOMKill, "")
 }
 

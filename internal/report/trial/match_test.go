@@ -129,6 +129,10 @@ func TestMatch_AnotherPod(t *testing.T) {
 			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, ""},
 		{"withdrawn", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "withdrawn", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},
 			[]string{"decision 300 shop/a withdrawn", "eviction 331 shop/a others-only"}, ""},
+		{"not terminated", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "terminated", "uid": "uid-a", "failed": []keys{{"pod": "shop/a", "reason": "no kill"}}}}, gone: map[int]ends{330: {"a": memory}}},
+			[]string{"decision 300 shop/a withdrawn", "eviction 331 shop/a others-only"}, ""},
+		{"terminated", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "terminated", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},
+			[]string{"decision 300 shop/a plimsoll-only"}, ""},
 	})
 }
 
@@ -196,6 +200,20 @@ func TestMatch_OOMKills(t *testing.T) {
 			[]string{"decision 300 shop/a unknown", "kill 325 shop/b unknown"}, "The end of shop/a did not avoid it: the pod was gone before."},
 		{"armed", moments{lines: map[float64]keys{300: about("evict", "a"), 305: killed("b", "node")}, kills: one, gone: map[int]ends{300: {"a": recording.EvictedForMemory}}},
 			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b despite"}, ""},
+		{"armed, and the clock is set", moments{lines: map[float64]keys{300: about("evict", "a"), 325: killed("b", "node")}, kills: map[int]int64{325: 1}, gone: map[int]ends{300: {"a": memory}}, checks: func(c *recording.Check) {
+			if c.Seq >= 320 {
+				c.Clock = 5e9
+			}
+		}}, []string{"decision 300 shop/a unknown", "kill 325 shop/b unknown"}, timesUncertain},
+		{"its pod is killed, and the clock is set", moments{lines: with(would("a"), 325, killed("a", "node")), kills: map[int]int64{325: 1}, checks: func(c *recording.Check) {
+			if c.Seq >= 320 {
+				c.Clock = 5e9
+			}
+		}}, []string{"decision 300 shop/a unknown", "kill 325 shop/a unknown"}, timesUncertain},
+		{"what is missing is not recorded", moments{lines: with(would("a", keys{"choice": keys{"cause": "memory.available", "places": []keys{{"place": 1, "pod": "shop/a", "uid": "uid-a", "frees": 400 * mib}}}}), 305, killed("b", "node")), kills: one},
+			[]string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b unknown"}, "How much memory was missing is not recorded."},
+		{"a decision without a pod", moments{lines: with(would("a", keys{"uid": "", "pod": ""}), 305, keys{"decision": "oom-kill", "limitOf": "node"}), kills: one},
+			[]string{"kill 305  not-decided"}, ""},
 		{"for a disk", moments{lines: with(would("a", keys{"signal": "nodefs.available", "message": "The node was low on resource: ephemeral-storage. ", "choice": nil}), 305, killed("b", "node")), kills: one},
 			[]string{"decision 300 shop/a plimsoll-only", "kill 305 shop/b not-decided"}, ""},
 		{"no pod helped", moments{lines: map[float64]keys{300: {"decision": "none-helps", "signal": "memory.available", "reason": "all hold 1Mi"}, 305: killed("b", "node")}, kills: one},
@@ -215,4 +233,23 @@ func TestMatch_OOMKills(t *testing.T) {
 		{"nothing counts kills", moments{lines: would("a"), usages: func(u *recording.Usage) { u.Node[recording.NodeOOMKills] = recording.Unknown }},
 			[]string{"decision 300 shop/a unknown"}, "OOM kills of the kernel are not counted for the whole window."},
 	})
+}
+
+// Two nodes of one name, or two agents, ran at one time: what one did is no match of what the other decided. Runs one
+// after the other, and a run in two files, are no such case.
+func TestMatch_TwoAgents(t *testing.T) {
+	deciding := moments{node: "n", to: 600, lines: with(would("a"), 305, killed("b", "node")), kills: map[int]int64{305: 1}}
+	evicting := moments{node: "n", to: 600, boot: "other", gone: map[int]ends{310: {"b": memory}}}
+	r := compare(t, Options{}, deciding.recorded(t), evicting.recorded(t))
+	if got, want := outcomes(r), []string{"decision 300 shop/a unknown", "eviction 311 shop/b unknown", "kill 305 shop/b unknown"}; !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if !slices.Contains(r.Missing, "Node n: checks of two agents overlap 1 times. Two agents ran, or two nodes have that name: compare each by itself.") {
+		t.Errorf("missing %q", r.Missing)
+	}
+	next := moments{node: "n", from: 610, to: 900, boot: "next"}
+	r = compare(t, Options{}, deciding.recorded(t), deciding.recorded(t), next.recorded(t))
+	if got, want := outcomes(r), []string{"decision 300 shop/a oom-kill shop/b", "kill 305 shop/b avoidable"}; !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }

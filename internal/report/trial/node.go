@@ -2,6 +2,7 @@ package trial
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -16,6 +17,7 @@ type node struct {
 	span   // of its records
 
 	checks, usages []span // without a pause, in the order of the records
+	checkRuns      []int  // the run of each span of checks
 	counted        []span // likewise, of usages with the machine's counter of OOM kills
 	steps          []span // in which the time of day was set: times within are not certain
 	vanished       []span // in which a pod ceased to be measured, and its end is not recorded
@@ -27,13 +29,15 @@ type node struct {
 	kills       []kill
 	increments  []increment
 	arming      []string
-	undecoded   int // lines in a form of another version
+	undecoded   int // records without a time or a pod, or in a form of another version
 	tooMany     bool
 	facts       *int // stored of all nodes
 	resets      int  // of the time of day
+	overlaps    int  // of the checks of two runs
 	lostEnds    int  // pods without a recorded end
 
 	run      run
+	runs     map[string]int     // numbers of runs
 	counters map[string]counter // of OOM kills, by UID; an empty one for the machine. They begin anew with a boot
 }
 
@@ -73,6 +77,7 @@ type refusal struct {
 // run is the present run of an agent, as far as it is read.
 type run struct {
 	header   *recording.Header
+	number   int
 	period   time.Duration
 	clock    time.Duration // by which the time of day was set, as of the last check
 	hasClock bool
@@ -119,7 +124,18 @@ func (n *node) begin(h *recording.Header) {
 	if before := n.run.header; before == nil || before.BootID != h.BootID {
 		clear(n.counters)
 	}
-	n.run = run{header: h, period: periodOf(h)}
+	n.run = run{header: h, period: periodOf(h), number: n.numberOf(h)}
+}
+
+// numberOf returns the number of a run, which is equal in all files.
+func (n *node) numberOf(h *recording.Header) int {
+	key := fmt.Sprintf("%s %d %d", uidOf(h.BootID), h.SinceBoot, h.Started.UnixNano())
+	number, known := n.runs[key]
+	if !known && !n.full(len(n.runs), 1) {
+		number = len(n.runs)
+		n.runs[key] = number
+	}
+	return number
 }
 
 // endRun notes the pods without a recorded end.
@@ -134,6 +150,8 @@ func (n *node) endRun() {
 func (n *node) add(e *recording.Entry, at Place) {
 	switch t := e.Time(); {
 	case n.tooMany:
+	case t.Year() < 1970 || t.Year() > 9000: // a later one has no form in JSON
+		n.undecoded++
 	case e.Check != nil:
 		n.addCheck(e.Check, t, at)
 	case e.Usage != nil:
@@ -170,6 +188,9 @@ func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 		r.checked = time.Time{}
 	}
 	n.checks = n.extend(n.checks, r.checked, t, pauseOf(r.period))
+	for len(n.checkRuns) < len(n.checks) {
+		n.checkRuns = append(n.checkRuns, r.number)
+	}
 	r.checked = t
 	n.observe(c, t)
 	if c.Act != nil && c.Act.Evicted != nil {

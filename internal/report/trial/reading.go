@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
@@ -49,7 +50,7 @@ func NewReading(o Options) *Reading {
 // [*recording.MalformedError] if it has no readable frame, or a damaged part. The rest of it counts nevertheless, and
 // nothing around the damage counts as known.
 func (r *Reading) AddRecording(file string, data []byte) error {
-	reader := recording.NewReader(data)
+	reader, shown := recording.NewReader(data), signals.Printable(file)
 	var n *node
 	var before recording.Damage
 	var counted *node // the last one with this file
@@ -71,7 +72,7 @@ func (r *Reading) AddRecording(file string, data []byte) error {
 				n.files++
 			}
 		case n != nil && !e.IsPod:
-			n.add(e, Place{file, e.Offset})
+			n.add(e, Place{shown, e.Offset})
 		}
 	}
 	if !found {
@@ -82,7 +83,7 @@ func (r *Reading) AddRecording(file string, data []byte) error {
 		n.run.pause()
 	}
 	if damage.Any() {
-		r.note(fmt.Sprintf("%s is not readable in part: %s.", file, &damage))
+		r.note(fmt.Sprintf("%s is not readable in part: %s.", shown, &damage))
 	}
 	return damage.Err(file)
 }
@@ -100,9 +101,9 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) (err error) {
 		n.endRun()
 		n.run = run{}
 	}
-	found, malformed, offset := false, 0, 0
+	found, malformed, offset, shown := false, 0, 0, signals.Printable(file)
 	for text := range bytes.Lines(data) {
-		at := Place{file, int64(offset)}
+		at := Place{shown, int64(offset)}
 		offset += len(text)
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
@@ -122,7 +123,7 @@ func (r *Reading) AddDecisions(file, nodeName string, data []byte) (err error) {
 		}
 	}
 	if malformed > 0 {
-		r.note(fmt.Sprintf("%d lines of %s are not readable.", malformed, file))
+		r.note(fmt.Sprintf("%d lines of %s are not readable.", malformed, shown))
 	}
 	if !found && err == nil {
 		err = &recording.MalformedError{File: file, Cause: errNotALine}
@@ -150,7 +151,7 @@ func (r *Reading) node(name string) *node {
 		return nil
 	}
 	if n == nil {
-		n = &node{name: name, window: r.options.Window, facts: &r.facts, counters: map[string]counter{}}
+		n = &node{name: name, window: r.options.Window, facts: &r.facts, runs: map[string]int{}, counters: map[string]counter{}}
 		r.nodes[name] = n
 	}
 	return n

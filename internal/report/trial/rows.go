@@ -63,7 +63,8 @@ func (r *Reading) noteNode(n *node) {
 	note(len(n.usages) > 0 && total(n.counted) < total(n.usages), "OOM kills of the kernel are not counted all the time.")
 	note(n.lostEnds > 0, "the ends of %d pods are not recorded.", n.lostEnds)
 	note(n.resets > 0, "the time of day was set %d times. Times near it are not certain.", n.resets)
-	note(n.undecoded > 0, "%d decisions are in a form that this version cannot read.", n.undecoded)
+	note(n.overlaps > 0, "checks of two agents overlap %d times. Two agents ran, or two nodes have that name: compare each by itself.", n.overlaps)
+	note(n.undecoded > 0, "%d records are in a form that this version cannot read.", n.undecoded)
 }
 
 func (r *Report) addNode(n *node) {
@@ -90,7 +91,7 @@ func (r *Report) add(m *matching, in func(time.Time) bool) {
 		if !in(e.to) {
 			continue
 		}
-		row := Eviction{From: e.from, Time: e.to, Node: m.name, Pod: e.pod, UID: e.uid, Resource: e.resource, Outcome: e.outcome, Reason: e.reason, Record: e.place}
+		row := Eviction{From: e.from, Time: e.to, Node: m.name, Pod: e.pod, UID: printable(e.uid), Resource: e.resource, Outcome: e.outcome, Reason: e.reason, Record: e.place}
 		if e.decision != nil {
 			row.Decision = e.decision.asOther()
 		}
@@ -107,7 +108,7 @@ func (r *Report) add(m *matching, in func(time.Time) bool) {
 }
 
 func (d *decision) row(node string) Decision {
-	row := Decision{Time: d.at, Repeats: d.repeats, Node: node, Pod: d.pod, UID: d.uid, DryRun: d.dryRun, Cause: d.cause, Resource: d.resource, Threshold: d.threshold,
+	row := Decision{Time: d.at, Repeats: d.repeats, Node: node, Pod: d.pod, UID: printable(d.uid), DryRun: d.dryRun, Cause: d.cause, Resource: d.resource, Threshold: d.threshold,
 		Available: d.available, Least: d.least, Outcome: d.outcome, Reason: d.reason, Other: d.other, Record: d.place}
 	if d.repeats > 0 {
 		row.Last = d.last
