@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -185,6 +186,15 @@ func TestReportTrial_ExitStatus(t *testing.T) {
 		if status != tc.status || out != "" || !strings.Contains(errs, tc.want) {
 			t.Errorf("%s: status %d, %s%s, want %d and %q", tc.args, status, errs, out, tc.status, tc.want)
 		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(bad, "empty", "pipe.recording"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(bad, "empty", "zero.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := plimsoll("", "report", "trial", bad+"/empty"); status != exitFailed || !strings.Contains(errs, "it has no file") {
+		t.Errorf("a pipe and a device: status %d, %s", status, errs)
 	}
 	status, out, errs := plimsoll("", "report", "trial", "--allow-damage", bad+"/damaged.recording", bad+"/lines.jsonl")
 	if status != 0 || errs != "" || !strings.Contains(out, "damaged.recording is not readable in part") || !strings.Contains(out, "1 lines of ") {

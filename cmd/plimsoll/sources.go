@@ -104,6 +104,10 @@ func sourcesBelow(dir string) (all []source, err error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
+		// The open of a pipe blocks, and a device has no end. A link to a file is one.
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			return nil
+		}
 		switch filepath.Ext(path) {
 		case recordingSuffix, linesSuffix:
 			all = append(all, source{name: path, files: []string{path}, isLines: filepath.Ext(path) == linesSuffix})

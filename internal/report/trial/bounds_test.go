@@ -2,8 +2,10 @@ package trial
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +85,20 @@ func TestReading_LongLines(t *testing.T) {
 	long := bytes.Replace(text, []byte(`"uid":"a"`), fmt.Appendf(nil, `"uid":"%s"`, strings.Repeat("a", maxLine)), 1)
 	if _, malformed := errors.AsType[*recording.MalformedError](NewReading(Options{}).AddDecisions("x", "n", long)); !malformed {
 		t.Error("a long line is decoded")
+	}
+}
+
+// A time without a form in JSON does not make the whole report unreadable.
+func TestReading_LateTimes(t *testing.T) {
+	r := NewReading(Options{})
+	c := &recording.Check{}
+	c.Snapshot.At = time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)
+	for _, clock := range []time.Duration{0, 2 * time.Hour} {
+		c.Clock = clock
+		quietNode(r).add(&recording.Entry{Check: c}, Place{})
+	}
+	report := reportOf(t, r)
+	if _, err := json.Marshal(report); err != nil || !slices.Contains(report.Missing, "Node n: 2 records are in a form that this version cannot read.") {
+		t.Errorf("%v, missing %q", err, report.Missing)
 	}
 }

@@ -35,7 +35,6 @@ type moments struct {
 	skipped func(seconds int) bool // neither check nor usage
 	kills   map[int]int64          // of the machine's counter, from a second on
 	boot    string
-	late    bool // a year without a form in JSON
 }
 
 // pods are the pods of each node.
@@ -49,9 +48,6 @@ func podOf(name string) *signals.Pod {
 func (m *moments) recorded(tb testing.TB) []byte {
 	tb.Helper()
 	h := recording.Header{Segment: 1, Version: "1.2.3", Node: m.node, BootID: "boot" + m.boot, CgroupVersion: 2, Started: started, SinceBoot: time.Hour, Config: json.RawMessage(`{"monitoringPeriod":"10s"}`)}
-	if m.late {
-		h.Started = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
-	}
 	e := recording.NewEncoder(h)
 	data, err := e.Header(nil)
 	if err != nil {

@@ -249,7 +249,6 @@ func FuzzReading(f *testing.F) {
 	data := evicting("node-7").recorded(f)
 	f.Add(data)
 	f.Add([]byte(`{"time":"2026-03-01T12:00:00Z","decision":"oom-kill","uid":"\u009b2J"}`))
-	f.Add((&moments{node: "n", to: 20, late: true}).recorded(f))
 	f.Add([]byte(`{"time":"2026-03-01T12:00:00Z","decision":"would-evict","pod":"a\u001b[2J","choice":{"places":[{"uid":"x"}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := NewReading(Options{})
