@@ -221,7 +221,7 @@ func (x *comparer) addCheck(c *recording.Check) error {
 		x.from = c.At()
 	}
 	x.to = c.At()
-	x.recorded.add(c.At(), c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
+	x.recorded.add(c, c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
 	if a != nil {
 		x.apply(c)
 	}
@@ -248,8 +248,9 @@ func (x *comparer) apply(c *recording.Check) {
 	}
 }
 
-// add adds a check to a course.
-func (c *Course) add(at time.Time, conditions signals.ConditionSet, memory *signals.Observation) {
+// add adds a check to a course, with its conditions and memory there. Durations are by the clock that is never set.
+func (c *Course) add(check *recording.Check, conditions signals.ConditionSet, memory *signals.Observation) {
+	at := check.Snapshot.At
 	for condition := range signals.Condition(signals.ConditionCount) {
 		if c.set.Has(condition) {
 			c.Pressure[condition] += max(at.Sub(c.at), 0)
@@ -268,6 +269,6 @@ func (c *Course) add(at time.Time, conditions signals.ConditionSet, memory *sign
 		c.Least = signals.Of(left)
 	}
 	if left <= 0 && c.Exhausted.IsZero() {
-		c.Exhausted = at
+		c.Exhausted = check.At()
 	}
 }

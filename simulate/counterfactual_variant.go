@@ -51,7 +51,7 @@ func (v *variant) check(c *recording.Check) error {
 		v.checker.Apply(plan, agent.PlanResult{Done: true})
 	}
 	v.checker.Spend(o)
-	v.course.add(c.At(), o.Verdict.Conditions, &s.Node[signals.MemoryAvailable])
+	v.course.add(c, o.Verdict.Conditions, &s.Node[signals.MemoryAvailable])
 	if o.KubeletsPod != nil && !c.Brief { // of a brief check it is not recorded
 		v.course.Spared++
 	}

@@ -34,6 +34,9 @@ func (r *Result) Text(all bool) string {
 	b.WriteString("\nThe front is that of evictions against " + map[string]string{"nodes": "nodes", "time": "time"}[r.By] + " exhausted. FROM..TO are the bounds of a replay. A node counts as exhausted\n" +
 		"if no memory was left at a check, or the kernel's OOM killer acted for the memory of the node.\n")
 	b.WriteString(simulate.Explanation)
+	for _, node := range r.Overlapping {
+		fmt.Fprintf(&b, "Recordings of node %s overlap: what happened at that time counts more than once.\n", node)
+	}
 	for i := range r.Recordings {
 		x := &r.Recordings[i]
 		fmt.Fprintf(&b, "%s: node %s, checks: %d, from %s to %s\n", x.File, x.Node, x.Checks, x.Begin.UTC().Format(time.RFC3339), x.End.UTC().Format(time.RFC3339))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
@@ -67,6 +68,8 @@ type Result struct {
 	Recorded   Totals      `json:"recorded"`
 	Points     []Point     `json:"points"` // in the order of the values
 	Recordings []Recording `json:"recordings"`
+	// Overlapping are the nodes with recordings of one time: what happened then counts more than once.
+	Overlapping []string `json:"overlapping"`
 }
 
 // Tuning is a comparison in progress.
@@ -175,12 +178,32 @@ func (t *Tuning) Result() *Result {
 	for i := range t.recordings {
 		nodes[t.recordings[i].Node] = true
 	}
-	r.Nodes, r.Recorded = len(nodes), t.total(t.recorded)
+	r.Nodes, r.Recorded, r.Overlapping = len(nodes), t.total(t.recorded), overlapping(t.recordings)
 	for i, value := range t.options.Values {
 		r.Points = append(r.Points, Point{Threshold: value, Totals: t.total(t.courses[i]), Recordings: append([]Course{}, t.courses[i]...)})
 	}
 	markFront(r.Points, t.options.ByTime)
 	return r
+}
+
+// overlapping returns the nodes with recordings of one time.
+func overlapping(all []Recording) []string {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b Recording) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Begin.Compare(b.Begin)) })
+	nodes := []string{}
+	for i := 1; i < len(all); i++ {
+		before, x := &all[i-1], &all[i]
+		if x.Node != before.Node {
+			continue
+		}
+		if x.Begin.Before(before.End) && !slices.Contains(nodes, x.Node) {
+			nodes = append(nodes, x.Node)
+		}
+		if x.End.Before(before.End) {
+			x.End = before.End
+		}
+	}
+	return nodes
 }
 
 // total returns the sum over recordings. A node counts as exhausted once, in however many recordings it was.

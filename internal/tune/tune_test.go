@@ -103,6 +103,18 @@ func TestResult_CountsTime(t *testing.T) {
 	}
 }
 
+// A recording that is given twice counts twice, which the result states.
+func TestResult_NamesOverlaps(t *testing.T) {
+	data, other := leaking(t, "node-7", "10Mi", []int64{1500, 200, 900}), leaking(t, "node-8", "10Mi", []int64{1500, 200, 900})
+	const note = "Recordings of node node-7 overlap"
+	if r := tuned(t, Options{Values: []string{"20Mi"}}, data, other, data); !slices.Equal(r.Overlapping, []string{"node-7"}) || !strings.Contains(r.Text(false), note) {
+		t.Errorf("%q\n%s", r.Overlapping, r.Text(false))
+	}
+	if r := tuned(t, Options{Values: []string{"20Mi"}}, data, other); len(r.Overlapping) != 0 || strings.Contains(r.Text(false), note) {
+		t.Errorf("%q", r.Overlapping)
+	}
+}
+
 // No member of the front is dominated by any point, and each other point is dominated by a member.
 func TestMarkFront_HasNoDominatedMember(t *testing.T) {
 	seed := rand.Uint64()
