@@ -55,7 +55,7 @@ func (n *node) addLine(l *line, t time.Time, at Place) {
 	switch verb := string(l.Decision); verb {
 	case "evict", "would-evict", "soft-evict":
 		if l.UID == "" { // it would be a decision about every other pod without one
-			n.undecoded++
+			n.skip()
 			return
 		}
 		n.addDecision(decisionOf(&l.Record, t, at))

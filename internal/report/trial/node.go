@@ -151,7 +151,7 @@ func (n *node) add(e *recording.Entry, at Place) {
 	switch t := e.Time(); {
 	case n.tooMany:
 	case t.Year() < 1970 || t.Year() > 9000: // a later one has no form in JSON
-		n.undecoded++
+		n.skip()
 	case e.Check != nil:
 		n.addCheck(e.Check, t, at)
 	case e.Usage != nil:
@@ -159,11 +159,17 @@ func (n *node) add(e *recording.Entry, at Place) {
 	case e.Decision != nil:
 		var l line
 		if json.Unmarshal(e.Decision.Line, &l) != nil || l.Decision == "" {
-			n.undecoded++
+			n.skip()
 			return
 		}
 		n.addLine(&l, t, at)
 	}
+}
+
+// skip notes a record that is not used. It may be a decision, so that nothing is known around it.
+func (n *node) skip() {
+	n.undecoded++
+	n.run.pause()
 }
 
 // noteTime notes the time of a record.
