@@ -220,8 +220,7 @@ test-cluster: components build ## the agent on real nodes, and the controller on
 # A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
 # machine. The node has kubeadm's layout, or another one (LAYOUT).
 NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_KERNEL)) -limit $(1) $(2) ./test/e2e/whole
-# The Debian suite of the kernel, such as bullseye for Linux 5.10. That of bookworm-backports, 6.12,
-# panics in the emulation of qemu 7.2.
+# The Debian suite of the kernel, such as bullseye for Linux 5.10. The default is in test/harness/vm.
 V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
@@ -333,7 +332,7 @@ node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## con
 	$(NPB) -continue -out $(RESULTS)
 	$(NPB_REPORT)
 
-node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
+node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian or Ubuntu)
 	$(GO) build -o bin/vm ./test/harness/vm
 	$(call NPB_VM,-m 2560,)
 	$(call NPB_VM,-m 1280,-arena machine)
