@@ -21,7 +21,7 @@ var serverRules = []rule[Facts]{
 	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: timestamps of conditions and leases are misleading.",
 		"run a time service (chrony, systemd-timesyncd) on the node"},
 		func(f *Facts) []trouble { return one(skewed(f.Server, skewNoticed, skewHarmful)) }},
-	{Code{"clock-skew-large", Error, "The node's clock differs from the API server's by more than 30 s: a lease that lasts 40 s can appear expired although it is renewed.",
+	{Code{"clock-skew-large", Error, "The node's clock differs from the API server's by more than 30 s: a lease of 40 s can appear expired although it is renewed.",
 		"run a time service (chrony, systemd-timesyncd) on the node"},
 		func(f *Facts) []trouble { return one(skewed(f.Server, skewHarmful, 1<<62)) }},
 	{kubeletVersion,
