@@ -41,8 +41,12 @@ func writeUsage(b *bytes.Buffer, c *cobra.Command) {
 		case f.Hidden || f.Name == "help":
 		case f.Name != "config" && slices.Contains([]string{"agent", "controller", "doctor"}, c.Name()) && isOption(f.Name):
 		default:
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + ", " + name
+			}
 			_, usage := pflag.UnquoteUsage(f)
-			rows += fmt.Sprintf("| `--%s` | `%s` | %s |\n", f.Name, cell.Replace(f.DefValue), cell.Replace(usage))
+			rows += fmt.Sprintf("| `%s` | `%s` | %s |\n", name, cell.Replace(f.DefValue), cell.Replace(usage))
 		}
 	})
 	if rows != "" {
