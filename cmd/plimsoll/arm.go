@@ -65,7 +65,7 @@ func newArmingCommand(name string) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&r.All, "all", false, "apply to all nodes")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
-	f.StringVar(&r.Namespace, "namespace", heartbeat.Namespace, "namespace of the agents' leases and of the ConfigMap "+arming.ConfigMap)
+	f.StringVar(&r.Namespace, "heartbeat-namespace", heartbeat.Namespace, "namespace of the agents' leases and of the ConfigMap "+arming.ConfigMap)
 	f.DurationVar(&r.Timeout, "timeout", c.timeout, "maximum time to wait for the agents")
 	if c.local {
 		f.BoolVar(&here, "local", false, "apply to this node by its disarm file; needs no API server")

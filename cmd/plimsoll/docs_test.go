@@ -25,7 +25,7 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 // flagsOfOthers are the flags of other programs that documents name.
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten for list minify
-	overwrite prefix previous selector server serviceaccount tail user
+	overwrite namespace prefix previous selector server serviceaccount tail user
 	force-conflicts sort-by field-selector from-file from-literal replicas
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification

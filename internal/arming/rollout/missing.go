@@ -81,7 +81,7 @@ func (r *Request) otherNamespaces(clients *client.Clients) string {
 	defer cancel()
 	found, err := countAgents(ctx, clients, metav1.NamespaceAll)
 	if err != nil {
-		return fmt.Sprintf("Other namespaces were not searched: %v. Check --namespace and the context", err)
+		return fmt.Sprintf("Other namespaces were not searched: %v. Check --heartbeat-namespace and the context", err)
 	}
 	here := found[r.Namespace]
 	delete(found, r.Namespace)
@@ -94,7 +94,7 @@ func (r *Request) otherNamespaces(clients *client.Clients) string {
 	}
 	switch {
 	case len(places) > 0:
-		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --namespace"
+		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --heartbeat-namespace"
 	case here > 0:
 		return fmt.Sprintf("The namespace %s has leases of %d other agents. Check the names of the nodes", r.Namespace, here)
 	}
