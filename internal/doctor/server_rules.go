@@ -15,7 +15,7 @@ var serverRules = []rule[Facts]{
 	{Code{"right-missing", Error, "The agent lacks a right that its configuration needs.",
 		"apply deploy/rbac, or the chart, of this version; for an optional right, the file in deploy/rbac named after the option"},
 		func(f *Facts) []trouble { return missingRights(f, false) }},
-	{Code{"record-right-missing", Warning, "The agent may not write its record of evictions, so that plimsoll why does not find them.",
+	{Code{"record-right-missing", Warning, "The agent may not write its record of evictions, so that kubectl plimsoll why and plimsoll why do not find them.",
 		"apply deploy/rbac/agent.yaml, or the chart, of this version; or record nothing with --eviction-record-namespace="},
 		func(f *Facts) []trouble { return missingRights(f, true) }},
 	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: timestamps of conditions and leases are misleading.",
