@@ -93,7 +93,10 @@ func apt(remedy, dir string, args ...string) error {
 // list.
 func kernels(suite string) (string, error) {
 	dir, err := cache()
-	name := fmt.Sprintf("kernels-%.4x-%s", sha256.Sum256([]byte(strings.Join(drivers, " "))), suite)
+	name := fmt.Sprintf("kernels-%.4x", sha256.Sum256([]byte(strings.Join(drivers, " "))))
+	if suite != kernelSuite {
+		name += "-" + suite
+	}
 	return filepath.Join(dir, name), err
 }
 
