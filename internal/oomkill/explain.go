@@ -59,7 +59,8 @@ const (
 
 // Explain explains a kill at its place. An answer is clear if the lower bound of one member exceeds the
 // upper bounds of all others by an eighth, doubts of the readings included. What grew most must also
-// have more than half of all growth. Below the limit of one container there is only one member.
+// have more than half of all growth. Below the limit of one container there is only one member. Without
+// a reading soon after the kill, what the kernel ended is the only lower bound.
 //
 // One case is beyond the readings: a member that grew faster than ever until the kill, by no more than all
 // members can have grown together, and freed that by itself before the reading after the kill.
@@ -82,7 +83,13 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	if k.LimitCgroup != "" && p.Limit == "/" {
 		return r // a node in a container does not see the total of its own cgroup
 	}
-	if !ok || !total.Known || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
+	if !total.Known {
+		return r
+	}
+	if !ok || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
+		if all = e.victimAlone(p, total.Value); clearest(all, e.doubt(), (*member).low, (*member).high) != nil {
+			r.HeldMost = n.party(p, &all[0], all[0].lower)
+		}
 		return r
 	}
 	b := bounds{all: all, total: total.Value, exact: exact}
