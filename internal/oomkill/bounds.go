@@ -275,17 +275,6 @@ func (e *Evidence) charge(all []member, p *Place) bool {
 	return true
 }
 
-// victimAlone returns the bounds of the victim and of all others together by the killed process alone, the
-// victim first.
-func (e *Evidence) victimAlone(p *Place, total signals.Bytes) []member {
-	name := p.UID
-	if p.Level == PodLevel {
-		name = p.ID
-	}
-	own := min(e.Freed, total)
-	return []member{{name: name, lower: own, upper: total}, {upper: total - own}}
-}
-
 // memberOf returns the member to which a killed process belongs. In a pod it is nil for a process
 // outside of its containers.
 func memberOf(all []member, level Level, p *Place) *member {
