@@ -293,7 +293,7 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 	o, aboveLimit := &c.outcome, c.stage == atViolations
 	c.Trace.noteAttempt(r)
 	if r.Err != nil {
-		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
+		o.Failed, o.Inflight = append(o.Failed, Failure{e.Pod, r.Err}), r.Inflight
 		switch {
 		case !EndsChoice(r.Err):
 		case aboveLimit:
