@@ -33,7 +33,7 @@ type Checker struct {
 	outcome    Outcome              // of the last check; reused, since a new one would be an allocation
 	passed     []Outcome            // of thresholds without a possible step
 	seen       signals.Observations // last observation before a pod is chosen
-	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
+	lastServed signals.ConditionSet // condition of the last attempt that ended its check, as long as any threshold is met
 	deleted    deletions
 	growth     *growth // nil in a scenario, which has no measurements in between
 }
@@ -299,15 +299,13 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 		case aboveLimit:
 			c.stage = atEnd
 		default:
+			c.noteServed()
 			c.endTurn()
 		}
 		return
 	}
 	o.Evicted, o.Inflight, o.Result, o.DryRun, o.EndedByStorageLimit = e, r.Inflight, &r.Eviction, r.DryRun, aboveLimit
-	c.lastServed = 0
-	if t := o.Verdict.Target; t != nil {
-		c.lastServed.Add(t.Signal.Definition().Condition)
-	}
+	c.noteServed()
 	if aboveLimit {
 		c.stage = atEnd
 		return

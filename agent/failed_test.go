@@ -110,6 +110,26 @@ func TestFailed_ReportedKillDelaysRetryOnExhaustion(t *testing.T) {
 	}
 }
 
+// No kill succeeds, and an owner replaces the pod that the kubelet has ended. A disk comes after memory, and is
+// full as well. Its garbage is collected before a pod is chosen for it.
+func TestFailed_ReportedKillsDoNotDelayOtherConditions(t *testing.T) {
+	policy := eviction.Settings{Thresholds: full(), EarlyEviction: eviction.Never}
+	w := liveIn(t, 15*time.Second, Settings{}, policy, func(w *env, _ *Parts) {
+		w.killErr, w.killStatus, w.disk, w.collects = errRefused, StatusReported, 20*gib, 3*time.Second
+		w.add("full", 10*mib).disk = 15 * gib
+		hog := w.add("hog", 950*mib)
+		w.later(5*time.Second, func() { w.pods = slices.DeleteFunc(w.pods, func(p *envPod) bool { return p == hog }) })
+		w.later(6*time.Second, func() { w.add("replacement", 950*mib) })
+	})
+	var tried []string
+	for _, d := range w.lines(Failed) {
+		tried = append(tried, d.Failed[0].Pod)
+	}
+	if want := []string{"default/hog", "default/full"}; len(tried) < 2 || !slices.Equal(tried[:2], want) {
+		t.Errorf("tried %v, want %v first; reported %v", tried, want, w.verbs())
+	}
+}
+
 // The soft eviction of a pod is escalated, and the kill fails. No other pod is evicted in its place: the
 // kubelet ends it.
 func TestFailed_ReportedEscalationIsWaitedFor(t *testing.T) {
