@@ -24,7 +24,9 @@ NPB_ALL     = $(shell cd test/bench/nodepressure && $(GO) list -f '.{{slice .Imp
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
 RACE    := ./agent ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
-# Tests of memory with hundreds of MB of pods: the race detector would multiply their time.
+# Tests that compute for long, a goroutine at a time: the race detector would multiply their time.
+LONG    := ^Test(Quota_SeparateOnExhaustion|Consumers_RepeatedWhenChanged|SoftEviction_NextPodAfterGivingUp|Controller_TaintsThousandDeadNodesAtRate|Converter_SlimPods)$$
+# Tests of memory with hundreds of MB of pods: likewise.
 BULK    := ^TestPods_(LargePodsCostNoMemory|ShortensWideActivePods|BoundsManyWideActivePods|ManySmallPartsCostNoMemory)$$
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
@@ -198,7 +200,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 
 test-race: ## the packages with goroutines, under the race detector
 	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -vet=off $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -skip '$(LONG)' $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
