@@ -31,7 +31,7 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 // commands and their flags.
 func TestReference_Client(t *testing.T) {
 	var b bytes.Buffer
-	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false)
 	eachCommand(root, func(c *cobra.Command) {
 		if c.Runnable() && c.Name() != "help" {
 			fmt.Fprintf(&b, "\n### %s\n\n    %s\n\n%s.\n", strings.TrimPrefix(c.CommandPath(), "kubectl plimsoll "), c.UseLine(), c.Short)
@@ -66,7 +66,7 @@ func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {
 
 // Each help text has a description, examples that parse, and lines that fit into a terminal.
 func TestHelp_StandsAlone(t *testing.T) {
-	eachCommand(rootCommand(genericiooptions.NewTestIOStreamsDiscard()), func(c *cobra.Command) {
+	eachCommand(rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false), func(c *cobra.Command) {
 		if c.Name() == "help" {
 			return
 		}
@@ -98,7 +98,7 @@ func checkLine(t *testing.T, where, line string) (checked bool) {
 	}
 	rest, _, _ = strings.Cut(rest, "|")
 	rest, _, _ = strings.Cut(rest, "#")
-	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false)
 	cmd, args, err := root.Find(strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(rest)))
 	if err != nil {
 		t.Errorf("%s: %s: %v", where, line, err)

@@ -16,6 +16,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -50,7 +51,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
 	}
-	if errors.Is(err, errFindings) {
+	if errors.Is(err, doctor.ErrFindings) {
 		return exitFindings
 	}
 	return exitFailed
