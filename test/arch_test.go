@@ -108,7 +108,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/disarmfile", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/disarmfile", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
@@ -118,11 +118,12 @@ var mayImport = map[string]struct {
 	"internal/output":                {[]string{"internal/document"}, "formats and tables are independent of their content"},
 	"cmd/internal/whycmd":            {[]string{"internal/evictionlog", "internal/why/lookup"}, "the command why is the same in both programs, which have the connection and the formats"},
 	"cmd/internal/armcmd":            {[]string{"internal/arming", "internal/arming/rollout"}, "the commands arm and disarm have the same flags in both programs, which have the connection and the confirmation"},
+	"cmd/internal/recordingcmd":      {[]string{"internal/recording", "internal/report"}, "the commands that work on recordings are the same in both programs, which have the sources"},
 	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
 	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
 	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
 	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/arming", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
-	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/whycmd", "eviction/signals", "internal/arming", "internal/arming/preview", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/doctor", "internal/doctor/clusterprobe", "internal/doctor/groups",
+	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "eviction/signals", "internal/arming", "internal/arming/preview", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/doctor", "internal/doctor/clusterprobe", "internal/doctor/groups",
 		"internal/document", "internal/heartbeat", "internal/kube/user", "internal/natural", "internal/output", "internal/why/lookup"},
 		"it has the commands of the client, and links nothing of a node"},
 
@@ -410,8 +411,9 @@ func linked(t *testing.T, system, program string) []string {
 var ofNodes = []string{"agent", "stats", "cgroupnotify", "lifecycle", "simulate", "internal/cgroup", "internal/cri", "internal/kill", "internal/kmsg",
 	"internal/kube/client", "internal/kube/runtimepods", "internal/evict", "internal/doctor/probe", "internal/metrics"}
 
-// ofClient lists what a node uses too: the condition by which an agent requests an eviction.
-var ofClient = []string{"internal/evict/podstatus"}
+// ofClient lists what a node uses too: the condition by which an agent requests an eviction, and the configuration in a
+// recording.
+var ofClient = []string{"internal/evict/podstatus", "agent/config"}
 
 // TestClient_IsPortable checks that kubectl plimsoll links nothing of a node, on any system.
 func TestClient_IsPortable(t *testing.T) {

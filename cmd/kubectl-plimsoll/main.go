@@ -81,6 +81,7 @@ func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStre
 const (
 	groupSee    = "see"
 	groupChange = "change"
+	groupFiles  = "files"
 	groupOther  = "other"
 )
 
@@ -111,11 +112,13 @@ func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Co
 	root.SetHelpCommand(help.Command(invalid))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
-	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
+	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"},
+		&cobra.Group{ID: groupFiles, Title: "Work with recordings, which are files:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
 	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags()), interactive: interactive}
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
-	root.AddCommand(c.statusCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm), c.versionCommand())
+	root.AddCommand(c.statusCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
+		recordingCommand(), reportCommand(), c.versionCommand())
 	return root
 }
 
