@@ -130,11 +130,11 @@ func TestArm_FleetInSteps(t *testing.T) {
 			"no agent               1  node-000007\n", "armed already          2\n"}, "node-000002: armed (the Node's annotation is set to armed)\nnode-000004: armed (the Node's annotation is set to armed)\n2 of 2 nodes: armed\n", 2},
 		{"disarm node-000004 node-9 --yes", "", 1, []string{"to be disarmed         1  node-000004\n", `find the node "node-9"`}, "node-000004: disarmed (the Node's annotation is set to disarmed)\n1 of 1 nodes: disarmed\n", 1},
 		{"arm node-000004 node-9 --yes", "", 1, []string{`find the node "node-9"`, "nothing was changed"}, "", 0},
+		{"arm node-000004 --yes", "", 0, []string{"to be armed            1  node-000004\n"}, "1 of 1 nodes: armed\n", 1},
 		{"disarm node-9 --yes", "", 1, []string{"There is no preview: find the node", `write the setting "disarmed" to the node node-9: `}, "", 1},
-		{"disarm --all --yes", "", 0, []string{"Disarm all nodes of the context", "by the ConfigMap plimsoll-system/plimsoll-arming:\n", "to be disarmed         3  node-000002, node-000003, node-000006\n"}, "7 of 7 nodes: disarmed\n", 2},
-		{"arm node-000002 --timeout=1s --yes", "", 1, []string{"staying disarmed       1\n    node-000002: the ConfigMap plimsoll-arming is set to disarmed\n", "not every node has followed"},
-			"node-000002: not armed: the ConfigMap plimsoll-arming is set to disarmed\n0 of 1 nodes: armed\n", 1},
-		{"arm --all --accept-findings=clock-skew-large --timeout=1s --yes", "", 1, []string{"to be armed            5  node-000001, node-000002, node-000003, node-000005, node-000006\n", "staying disarmed       1\n    node-000004: the Node's annotation is set to disarmed\n"},
+		{"disarm --all --yes", "", 0, []string{"Disarm all nodes of the context", "by the ConfigMap plimsoll-system/plimsoll-arming:\n", "to be disarmed         4  node-000002, node-000003, node-000004, node-000006\n"}, "7 of 7 nodes: disarmed\n", 2},
+		{"arm -l " + zone + " --max 1", "", 1, []string{"staying disarmed       2\n    node-000003: the ConfigMap plimsoll-arming is set to disarmed\n", "nothing was changed, and 3 nodes do not follow"}, "", 0},
+		{"arm --all --accept-findings=clock-skew-large --yes", "", 1, []string{"to be armed            6  node-000001, node-000002, node-000003, node-000004, node-000005, node-000006\n", "not every node has followed"},
 			"node-000000: not armed: no agent has renewed its lease since ", 1},
 	} {
 		before := f.writes()
@@ -153,7 +153,7 @@ func TestArm_FleetInSteps(t *testing.T) {
 		}
 	}
 	status, out, errs := execute("status", "-o", "jsonpath={range .items[?(@.agent==\"armed\")]}{.name} {end}")
-	if want := "node-000001 node-000002 node-000003 node-000005 node-000006"; status != 0 || strings.Join(strings.Fields(out), " ") != want {
+	if want := "node-000001 node-000002 node-000003 node-000004 node-000005 node-000006"; status != 0 || strings.Join(strings.Fields(out), " ") != want {
 		t.Errorf("armed are %s%s, want %s", out, errs, want)
 	}
 }
@@ -199,12 +199,12 @@ func TestArm_RefusesInvalidUse(t *testing.T) {
 	if f.writes() != 0 {
 		t.Errorf("calls: %v", f.Calls())
 	}
-	for line, want := range map[string]string{
-		"arm --all --heartbeat-namespace=elsewhere --yes":    `"armed" is not written`,
-		"disarm --all --heartbeat-namespace=elsewhere --yes": "Namespaces with agents: plimsoll-system (2). Give --heartbeat-namespace",
+	for _, tc := range [][2]string{ // the second one creates the ConfigMap
+		{"arm --all --heartbeat-namespace=elsewhere --yes", `"armed" is not written`},
+		{"disarm --all --heartbeat-namespace=elsewhere --yes", "Namespaces with agents: plimsoll-system (2). Give --heartbeat-namespace"},
 	} {
-		if status, out, errs := execute(strings.Fields(line)...); status != exitFailed || out != "" || !strings.Contains(errs, want) {
-			t.Errorf("%s: status %d, %s%s, want %q", line, status, out, errs, want)
+		if status, out, errs := execute(strings.Fields(tc[0])...); status != exitFailed || out != "" || !strings.Contains(errs, tc[1]) {
+			t.Errorf("%s: status %d, %s%s, want %q", tc[0], status, out, errs, tc[1])
 		}
 	}
 }
