@@ -16,6 +16,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/test/harness/generated"
+	"plimsoll.dev/plimsoll/test/harness/manpage"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/kubectl-plimsoll.md instead of comparing it")
@@ -42,6 +43,12 @@ func TestReference_Client(t *testing.T) {
 	writeFlags(&b, root.PersistentFlags())
 	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "kubectl-plimsoll.md"), *update,
 		generated.Part{Begin: "<!-- begin flags: made by make docs -->\n", End: "<!-- end flags -->\n", Text: b.Bytes()})
+}
+
+// TestReference_Man compares docs/man/kubectl-plimsoll.1 with the help.
+func TestReference_Man(t *testing.T) {
+	text := manpage.Page(rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false), nil)
+	generated.Compare(t, filepath.Join("..", "..", "docs", "man", "kubectl-plimsoll.1"), *update, generated.Part{Begin: ".\\\" begin page\n", End: ".\\\" end page\n", Text: text})
 }
 
 func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {

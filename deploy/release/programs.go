@@ -19,8 +19,9 @@ import (
 
 // programs lists the programs of a release with their systems. No other list has them.
 var programs = []program{
-	{name: "plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}}, image: true, files: []string{"deploy/plimsoll-agent.service"}},
-	{name: "kubectl-plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}, plugin: true},
+	{name: "plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}}, image: true, files: []string{"deploy/plimsoll-agent.service", "docs/man/plimsoll.1"}},
+	{name: "kubectl-plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}, plugin: true,
+		files: []string{"docs/man/kubectl-plimsoll.1"}},
 }
 
 // program is built from cmd/NAME.
