@@ -74,7 +74,7 @@ var mayImport = map[string]struct {
 	"internal/decisionlog":         {[]string{"eviction/signals", "ranking"}, "it has the form of a record, and writes lines; decisions are made elsewhere"},
 	"internal/doctor/probe":        {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
 	"internal/doctor/clusterprobe": {[]string{"internal/doctor", "internal/kube/api", "internal/kubeletconfig", "eviction/signals"}, "it collects facts of a cluster on any system; findings are made elsewhere"},
-	"internal/doctor/groups":       {[]string{"internal/doctor", "internal/document", "internal/natural"}, "findings are presented by their codes; they are made elsewhere"},
+	"internal/doctor/groups":       {[]string{"eviction/signals", "internal/doctor", "internal/document", "internal/natural"}, "findings are presented by their codes; they are made elsewhere"},
 	"internal/evict/podstatus":     {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
 	"internal/checkpoint":          {nil, "storing a state is independent of its content"},
 	"internal/kmsg":                {nil, "it reads records of the kernel's log, and interprets none"},
@@ -85,7 +85,7 @@ var mayImport = map[string]struct {
 	"internal/process": {[]string{"internal/cgroup"}, "it sets up the process of either program"},
 
 	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
-	"internal/arming/rollout":    {[]string{"internal/arming", "internal/doctor", "internal/kube/api", "internal/kube/reflector", "internal/heartbeat", "internal/natural"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
+	"internal/arming/rollout":    {[]string{"eviction/signals", "internal/arming", "internal/doctor", "internal/kube/api", "internal/kube/reflector", "internal/heartbeat", "internal/natural"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
 	"internal/arming/preview":    {[]string{"internal/arming", "internal/clusterstatus", "internal/natural"}, "the effect of a setting follows from nodes and settings; both are read, and the setting is written, elsewhere"},
 	"internal/evictionlog/store": {[]string{"internal/backoff", "internal/decisionlog", "internal/evictionlog", "internal/kube/api"}, "it stores the record of evictions in the cluster; of internal/decisionlog it uses the form of a record"},
 	"internal/why/lookup":        {[]string{"eviction/signals", "internal/evict/podstatus", "internal/evictionlog", "internal/evictionlog/store", "internal/document", "internal/heartbeat", "internal/kube/agentpods", "internal/kube/api", "internal/why"}, "it reads the records of evictions, or the pod, its node and its agent's lease, for a user; they are explained elsewhere"},

@@ -22,8 +22,8 @@ import (
 const confirmationHelp = `
 
 Before that, it shows the nodes that change, that follow already, and that cannot
-follow, with the reason. A terminal is asked for a confirmation; without one, --yes is
-needed. With --max only the first nodes that change are written, in the order of their
+follow, with the reason. On a terminal it asks for a confirmation; without one, it needs
+--yes. With --max only the first nodes that change are written, in the order of their
 names: repeat the command for the next ones. Of the nodes that --selector selects, those
 without an agent are left out. --all holds for later nodes too, unless --max is given.`
 

@@ -162,6 +162,18 @@ func TestWrite_ManyNodes(t *testing.T) {
 	}
 }
 
+// Any writer of a lease can write any text. It reaches no terminal, and stays bounded.
+func TestReport_ReasonIsPrintable(t *testing.T) {
+	var out bytes.Buffer
+	r, s := Request{Setting: arming.Disarm, Nodes: []string{"n"}, Out: &out}, newLeases()
+	if err := s.Replace([]any{lease("n", "false", "\x1b[2J"+strings.Repeat("x", 10_000), 0)}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.report(r.await(t.Context(), s, r.begin())); err != nil || strings.Contains(out.String(), "\x1b") || out.Len() > 2*maxReason {
+		t.Errorf("%v, %d bytes: %.40q", err, out.Len(), &out)
+	}
+}
+
 func TestLeases_RefuseOtherObjects(t *testing.T) {
 	s := newLeases()
 	for _, err := range []error{s.Add("x"), s.Delete("x"), s.Replace([]any{"x"}, "1")} {

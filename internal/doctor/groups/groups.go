@@ -5,6 +5,7 @@
 //   - It is pure. Facts are arguments, and a list is a value.
 //   - The findings that agents report in their leases are those of their nodes, with the meaning and the remedy of the
 //     table. What this version does not know stays a finding of package doctor about the agent.
+//   - Sentences are bounded and printable.
 //   - The worst findings are first, and among them those of the cluster, then those of the most nodes. Nodes are in natural order.
 package groups
 
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/natural"
@@ -100,6 +102,9 @@ func withoutReports(f doctor.ClusterFacts) doctor.ClusterFacts {
 	return f
 }
 
+// maxWhat bounds a sentence in bytes. It can have texts of any writer of Nodes, health checks and leases.
+const maxWhat = 2048
+
 // collection collects findings by their codes.
 type collection struct {
 	found  []doctor.Finding
@@ -122,6 +127,7 @@ func newCollection() *collection {
 
 // add adds a finding of the table.
 func (c *collection) add(x doctor.Finding) {
+	x.What = signals.PrintableText(x.What, maxWhat)
 	c.found = append(c.found, x)
 	g := c.group(&x)
 	if x.Node == "" {

@@ -116,6 +116,15 @@ func TestText_NodesAndRemedies(t *testing.T) {
 	}
 }
 
+func TestNew_TextsArePrintable(t *testing.T) {
+	f := cluster(1)
+	f.Nodes.Value[0].KubeletVersion = "v1\x1b[2J" + strings.Repeat("x", 100_000)
+	f.Policies = doctor.Unknown[[]string]("no\x1b]0;title\x07")
+	if text := groups.New(f).Text(); strings.ContainsAny(text, "\x1b\x07") || len(text) > 8<<10 || !strings.Contains(text, "unknown-policies") {
+		t.Errorf("%d bytes: %.200q", len(text), text)
+	}
+}
+
 func TestJSON_HasAllNodes(t *testing.T) {
 	f := cluster(30)
 	for i := range f.Nodes.Value {
