@@ -57,10 +57,15 @@ type armingCommand struct {
 	selector string
 	max      int
 	yes      bool
+	// stopPreview bounds the preview of a stop that needs none.
+	stopPreview time.Duration
 }
 
+// maxStopDelay bounds the delay of a stop by its preview. An API server under load may list thousands of Nodes slowly.
+const maxStopDelay = 3 * time.Second
+
 func (c *client) armingCommand(setting arming.Setting) *cobra.Command {
-	x := &armingCommand{Command: armcmd.New(setting, "|-l LABELS", confirmationHelp), client: c}
+	x := &armingCommand{Command: armcmd.New(setting, "|-l LABELS", confirmationHelp), client: c, stopPreview: maxStopDelay}
 	cmd := x.Cobra
 	cmd.GroupID, cmd.Example, cmd.ValidArgsFunction = groupChange, armingExamples[setting], c.nodes
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -125,7 +130,8 @@ func (x *armingCommand) run(ctx context.Context, connection *user.Connection) er
 	return errors.Join(fault, r.Run(ctx))
 }
 
-// needsNoPlan reports whether the nodes are known without a plan. A cluster whose state cannot be read can be disarmed.
+// needsNoPlan reports whether it is a stop of nodes that are known without a plan: it goes ahead if the state of the cluster
+// cannot be read.
 func (x *armingCommand) needsNoPlan() bool {
 	return x.Request.Setting == arming.Disarm && x.yes && x.selector == "" && x.max == 0
 }
@@ -133,7 +139,12 @@ func (x *armingCommand) needsNoPlan() bool {
 // plan returns the effect of the setting. Returns an error if it is unknown, or if there is no node with an agent; beside a
 // plan, the error has named nodes that do not exist.
 func (x *armingCommand) plan(ctx context.Context, now func() time.Time) (*preview.Plan, error) {
-	r := &x.Request
+	r, bound := &x.Request, x.Request.Timeout
+	if x.needsNoPlan() {
+		bound = min(bound, x.stopPreview)
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
 	from := collect.Request{Client: r.Client, Namespace: r.Namespace, Names: r.Nodes, Selector: x.selector}
 	request := preview.Request{Setting: r.Setting, All: r.All, Named: len(r.Nodes) > 0, Max: x.max, Accepted: r.Accepted}
 	if r.Setting == arming.Arm { // what the ConfigMap has keeps no node armed

@@ -2,20 +2,26 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"plimsoll.dev/plimsoll/cmd/internal/armcmd"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
+	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
@@ -47,14 +53,18 @@ func newFleet(t *testing.T, nodes int) *fleet {
 	return f
 }
 
-// renew writes the lease of a node's agent.
+// renew writes the lease of a node's agent, unless it is dead.
 func (f *fleet) renew(i int) {
-	name := fakeapiserver.NodeName(i)
-	w := arming.Inputs{DryRun: true, Memory: arming.Memory{All: f.all, Node: f.nodes[name], Findings: arming.Findings{Known: true}}}
 	at := time.Now()
 	if i == 0 {
 		at = at.Add(-time.Hour)
 	}
+	f.renewed(i, at)
+}
+
+func (f *fleet) renewed(i int, at time.Time) {
+	name := fakeapiserver.NodeName(i)
+	w := arming.Inputs{DryRun: true, Memory: arming.Memory{All: f.all, Node: f.nodes[name], Findings: arming.Findings{Known: true}}}
 	if i == 1 {
 		w.Findings.Errors = []string{"clock-skew-large"}
 	}
@@ -206,6 +216,44 @@ func TestArm_RefusesInvalidUse(t *testing.T) {
 		if status, out, errs := execute(strings.Fields(tc[0])...); status != exitFailed || out != "" || !strings.Contains(errs, tc[1]) {
 			t.Errorf("%s: status %d, %s%s, want %q", tc[0], status, out, errs, tc[1])
 		}
+	}
+}
+
+// A stop does not wait for an API server that cannot list its Nodes.
+func TestDisarm_NeedsNoPreview(t *testing.T) {
+	c := fakeapiserver.New(fakeapiserver.Size{Nodes: 1, Images: 1})
+	reporting(c, 0, "") // armed
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/nodes" {
+			<-r.Context().Done()
+			return
+		}
+		c.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	streams, _, out, errs := genericiooptions.NewTestIOStreams()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cl := &client{streams: streams, flags: user.AddFlags(flags), agents: heartbeat.Namespace}
+	if err := flags.Parse([]string{"--server=" + server.URL, "--kubeconfig=" + os.DevNull}); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := cl.flags.Dial("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &armingCommand{Command: armcmd.New(arming.Disarm, "", ""), client: cl, yes: true, stopPreview: time.Millisecond}
+	x.Request.All, x.Request.Timeout = true, time.Minute
+	w, err := c.Watch(t.Context(), schema.GroupResource{Resource: "configmaps"}, "", metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // the agent
+		<-w.ResultChan()
+		f := fleet{Cluster: c, all: arming.Source{Setting: "disarmed"}, nodes: map[string]arming.Source{}}
+		f.renewed(0, time.Now())
+	}()
+	if err := x.run(t.Context(), connection); err != nil || out.String() != "node-000000: disarmed (the ConfigMap plimsoll-arming is set to disarmed)\n1 of 1 nodes: disarmed\n" || !strings.HasPrefix(errs.String(), "There is no preview: list nodes: ") {
+		t.Errorf("%v: %s%s", err, out, errs)
 	}
 }
 
