@@ -32,7 +32,7 @@ var flagsOfOthers = strings.Fields(`
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
 	unit vacuum-size check format ignore-missing ignore-not-found reset-values version cgroup
 	client context cluster token as-group as-uid client-certificate client-key disable-compression insecure-skip-tls-verify proxy-url
-	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys`) // the last two lines: of kubectl plimsoll
+	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys max yes manifest`) // the last two lines: of kubectl plimsoll
 
 // Documents, examples, manifests and help texts name only flags and values of the program.
 func TestDocs_NameFlagsThatExist(t *testing.T) {
