@@ -24,7 +24,9 @@ NPB_ALL     = $(shell cd test/bench/nodepressure && $(GO) list -f '.{{slice .Imp
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
 RACE    := ./agent ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
-# Tests of memory with hundreds of MB of pods: the race detector would multiply their time.
+# Tests that compute for long, a goroutine at a time: the race detector would multiply their time.
+LONG    := ^Test(Quota_SeparateOnExhaustion|Consumers_RepeatedWhenChanged|SoftEviction_NextPodAfterGivingUp|Controller_TaintsThousandDeadNodesAtRate|Converter_SlimPods)$$
+# Tests of memory with hundreds of MB of pods: likewise.
 BULK    := ^TestPods_(LargePodsCostNoMemory|ShortensWideActivePods|BoundsManyWideActivePods|ManySmallPartsCostNoMemory)$$
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
@@ -198,7 +200,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 
 test-race: ## the packages with goroutines, under the race detector
 	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -vet=off $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -skip '$(LONG)' $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
@@ -220,8 +222,7 @@ test-cluster: components build ## the agent on real nodes, and the controller on
 # A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
 # machine. The node has kubeadm's layout, or another one (LAYOUT).
 NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_KERNEL)) -limit $(1) $(2) ./test/e2e/whole
-# The Debian suite of the kernel, such as bullseye for Linux 5.10. That of bookworm-backports, 6.12,
-# panics in the emulation of qemu 7.2.
+# The Debian suite of the kernel, such as bullseye for Linux 5.10. The default is in test/harness/vm.
 V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
@@ -333,7 +334,7 @@ node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## con
 	$(NPB) -continue -out $(RESULTS)
 	$(NPB_REPORT)
 
-node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian)
+node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian or Ubuntu)
 	$(GO) build -o bin/vm ./test/harness/vm
 	$(call NPB_VM,-m 2560,)
 	$(call NPB_VM,-m 1280,-arena machine)

@@ -267,8 +267,10 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 		a.nextPeriodic = until
 	}
 	a.concludeGarbage(ctx, o)
-	if o.Evicted != nil {
+	if o.Inflight != nil {
 		expectEffect(o)
+	}
+	if o.Evicted != nil {
 		if o.OthersWait {
 			a.nextPeriodic = s.At
 		}
@@ -300,13 +302,15 @@ func (a *Agent) record(o *Outcome) {
 	}
 }
 
-// expectEffect sets the effect that the new eviction waits for.
+// expectEffect sets the effect that the new eviction waits for. The eviction may have failed, after the
+// API server had recorded it.
 func expectEffect(o *Outcome) {
-	if o.EndedByStorageLimit {
+	e := o.Inflight.Decided
+	if _, err := signals.Parse(e.Cause); err != nil { // a local-storage limit
 		o.Inflight.ExpectNoSignal(&o.Verdict)
 		return
 	}
-	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.evictedRelief())
+	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, o.reliefOf(e.Pod))
 	// A slow kubelet unmounts late. It does so at all once it has read the status.
 	if r := o.Result; r != nil && r.Status == StatusReported && o.evictedFiles() {
 		o.Inflight.AwaitUnmount(inflight.FreeTimeout)
@@ -331,8 +335,8 @@ func (a *Agent) endWaits(s *signals.Snapshot) {
 		}
 		a.reporter.Report(a.reclaimDone(e, s, why))
 		a.inflight[i] = nil
-		if why != inflight.Recovered && s.Kind == signals.Early {
-			a.nextPeriodic = s.At
+		if why != inflight.Recovered && s.Kind == signals.Early { // not before retryAt, if an attempt has just failed
+			a.nextPeriodic = s.At.Add(max(a.retryAt.Sub(s.At), 0))
 		}
 	}
 }

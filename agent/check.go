@@ -33,7 +33,7 @@ type Checker struct {
 	outcome    Outcome              // of the last check; reused, since a new one would be an allocation
 	passed     []Outcome            // of thresholds without a possible step
 	seen       signals.Observations // last observation before a pod is chosen
-	lastServed signals.ConditionSet // condition of the last eviction, as long as any threshold is met
+	lastServed signals.ConditionSet // condition of the last attempt that ended its check, as long as any threshold is met
 	deleted    deletions
 	growth     *growth // nil in a scenario, which has no measurements in between
 }
@@ -293,21 +293,19 @@ func (c *Checker) applyEviction(e *eviction.Eviction, r *PlanResult) {
 	o, aboveLimit := &c.outcome, c.stage == atViolations
 	c.Trace.noteAttempt(r)
 	if r.Err != nil {
-		o.Failed = append(o.Failed, Failure{e.Pod, r.Err})
+		o.Failed, o.Inflight = append(o.Failed, Failure{e.Pod, r.Err}), r.Inflight
 		switch {
 		case !EndsChoice(r.Err):
 		case aboveLimit:
 			c.stage = atEnd
 		default:
+			c.noteServed()
 			c.endTurn()
 		}
 		return
 	}
 	o.Evicted, o.Inflight, o.Result, o.DryRun, o.EndedByStorageLimit = e, r.Inflight, &r.Eviction, r.DryRun, aboveLimit
-	c.lastServed = 0
-	if t := o.Verdict.Target; t != nil {
-		c.lastServed.Add(t.Signal.Definition().Condition)
-	}
+	c.noteServed()
 	if aboveLimit {
 		c.stage = atEnd
 		return

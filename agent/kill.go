@@ -47,7 +47,7 @@ func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Vict
 		return a.addDryRun(r)
 	}
 	if err != nil {
-		return PlanResult{Err: a.noteFailedKill(e, killed, err)}
+		return a.noteFailedKill(r, killed, err)
 	}
 	switch {
 	case killed.Processes > 0, killed.ProcessesRemain:
@@ -74,16 +74,20 @@ func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Vict
 	return PlanResult{Inflight: r, Eviction: killed}
 }
 
-// noteFailedKill returns the error of a failed kill. If the API server stores the pod as evicted
-// already, the kill counts towards maxKills, and the error ends the choice: this must not happen to
-// one pod after another. The reason why this pod survives may apply to all of them.
-func (a *Agent) noteFailedKill(e *eviction.Eviction, killed EvictionResult, err error) error {
-	err = fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
+// noteFailedKill returns the result of a failed kill. If the API server stores the pod as evicted
+// already, the kubelet may end it: checks wait for its memory, and the error ends the choice. The kill
+// counts towards maxKills. This must not happen to one pod after another: the reason why this pod
+// survives may apply to all of them.
+func (a *Agent) noteFailedKill(r *inflight.Eviction, killed EvictionResult, err error) PlanResult {
+	pod := r.Decided.Pod
+	err = fmt.Errorf("kill the processes of pod %s: %w", pod.Key(), err)
 	if killed.Status != StatusReported {
-		return err
+		return PlanResult{Err: err}
 	}
-	a.kills.count(e.Pod, a.snapshot.At)
-	return fmt.Errorf("%w; the API server has recorded the eviction, so %w", err, ErrStopChoosing)
+	a.kills.count(pod, a.snapshot.At)
+	r.NoteFailedKill(time.Now())
+	a.inflight.Add(r)
+	return PlanResult{Inflight: r, Err: fmt.Errorf("%w; the API server has recorded the eviction, so %w", err, ErrStopChoosing)}
 }
 
 // refuse returns why a pod must not be evicted now, and nil if it may be.

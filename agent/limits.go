@@ -156,7 +156,7 @@ func (c *Checker) Spend(o *Outcome) {
 	if !before.Known {
 		before = &o.Snapshot.Node[sig]
 	}
-	c.Limiter.Expect(&limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking), Expected: o.evictedRelief()})
+	c.Limiter.Expect(&limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: limiterView(before, o.Ranking), Expected: o.reliefOf(e.Pod)})
 }
 
 // LimitReason explains the limit of an outcome. It returns an empty string if there is none.

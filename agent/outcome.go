@@ -22,7 +22,7 @@ type Outcome struct {
 	Candidates          []signals.Candidate
 	Ranking             []ranking.Ranked
 	Evicted             *eviction.Eviction // the decision
-	Inflight            *inflight.Eviction // the eviction the agent waits for since
+	Inflight            *inflight.Eviction // the eviction the agent waits for since, which may have failed
 	Result              *EvictionResult    // of Evicted, so far
 	DryRun              bool               // nothing was done: the agent is disarmed
 	Failed              []Failure
@@ -54,19 +54,19 @@ func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// evictedRank returns the evicted pod in the ranking, or nil.
-func (o *Outcome) evictedRank() *ranking.Ranked {
+// rankOf returns a pod in the ranking, or nil.
+func (o *Outcome) rankOf(pod *signals.Pod) *ranking.Ranked {
 	for i := range o.Ranking {
-		if o.Ranking[i].Pod == o.Evicted.Pod {
+		if o.Ranking[i].Pod == pod {
 			return &o.Ranking[i]
 		}
 	}
 	return nil
 }
 
-// evictedRelief returns the amount that the end of the evicted pod frees.
-func (o *Outcome) evictedRelief() signals.Amount {
-	if r := o.evictedRank(); r != nil {
+// reliefOf returns the amount that the end of a pod frees.
+func (o *Outcome) reliefOf(pod *signals.Pod) signals.Amount {
+	if r := o.rankOf(pod); r != nil {
 		return r.Relief.Amount
 	}
 	return 0
@@ -75,7 +75,7 @@ func (o *Outcome) evictedRelief() signals.Amount {
 // evictedFiles reports whether most of the memory that the end of the evicted pod frees is in files,
 // which are unmounted after the end of its processes.
 func (o *Outcome) evictedFiles() bool {
-	r := o.evictedRank()
+	r := o.rankOf(o.Evicted.Pod)
 	return r != nil && r.Key.Order == ranking.ByMemory && r.Usage != nil && signals.Amount(r.Usage.MemoryFiles.Value) > r.Relief.Amount/2
 }
 

@@ -43,8 +43,8 @@ type PlanResult struct {
 	Collected []signals.Garbage
 	Done      bool
 
-	// Inflight is the new eviction, and Eviction its result so far. DryRun: the agent is
-	// disarmed, and nothing was done.
+	// Inflight is the new eviction, and Eviction its result so far. With Err, it is one that failed
+	// after the API server had recorded it. DryRun: the agent is disarmed, and nothing was done.
 	Inflight *inflight.Eviction
 	Eviction EvictionResult
 	DryRun   bool

@@ -41,7 +41,7 @@ func (a *Agent) adoptRules(s *signals.Snapshot) {
 	a.logged.adopt(before.Thresholds, rules.Policy.Thresholds)
 	for _, e := range a.inflight {
 		if e != nil {
-			e.Adopt(before, rules.Policy)
+			e.Adopt(before, a.checker.Machine)
 		}
 	}
 }

@@ -231,15 +231,17 @@ type observes func(into *signals.Observations, kind signals.Kind)
 
 func (f observes) Observe(into *signals.Observations, kind signals.Kind) { f(into, kind) }
 
-// A soft eviction whose threshold the new rules do not have is withdrawn, and one that they raise goes on.
+// A soft eviction whose threshold the new rules do not have is withdrawn, and one that they raise goes on. A
+// lower one that is met has to wait for its own grace period.
 func TestRules_SoftEvictionFollowsThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after     []eviction.Threshold
 		withdrawn int
 	}{
-		"removed": {[]eviction.Threshold{hard()}, 1},
-		"lowered": {[]eviction.Threshold{hard(), {Signal: signals.MemoryAvailable, Value: quantity(150 * mib), Grace: time.Minute}}, 1},
-		"raised":  {[]eviction.Threshold{hard(), {Signal: signals.MemoryAvailable, Value: quantity(400 * mib), Grace: time.Hour}}, 0},
+		"removed":          {[]eviction.Threshold{hard()}, 1},
+		"lowered":          {[]eviction.Threshold{hard(), {Signal: signals.MemoryAvailable, Value: quantity(150 * mib), Grace: time.Minute}}, 1},
+		"lowered, and met": {[]eviction.Threshold{hard(), {Signal: signals.MemoryAvailable, Value: quantity(250 * mib), Grace: time.Minute}}, 1},
+		"raised":           {[]eviction.Threshold{hard(), {Signal: signals.MemoryAvailable, Value: quantity(400 * mib), Grace: time.Hour}}, 0},
 	} {
 		w := liveIn(t, 95*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}}, func(w *env, p *Parts) {
 			w.ending = time.Hour

@@ -137,7 +137,7 @@ func (a *Agent) softResults() <-chan softResult {
 }
 
 // applySoftResult applies the result of a soft eviction. If its processes could not be ended, the
-// next periodic check decides anew. A withdrawn eviction does not count against the budget,
+// next periodic check decides anew, unless the API server stores the pod as evicted. A withdrawn eviction does not count against the budget,
 // whatever the reason. A pod with unanswered evictions is chosen less often.
 func (a *Agent) applySoftResult(r softResult) {
 	run, e, now := a.soft, a.soft.eviction, time.Now()
@@ -167,9 +167,12 @@ func (a *Agent) applySoftResult(r softResult) {
 	case r.result.Withdrawn && !refused && !run.recalled: // not withdrawn by the agent
 		a.unanswered.count(pod, now)
 	}
-	if r.err != nil || r.result.Withdrawn { // no memory will be freed
+	switch {
+	case r.err != nil && r.result.Status == StatusReported: // the kubelet may end the pod
+		e.NoteFailedKill(now)
+	case r.err != nil, r.result.Withdrawn: // no memory will be freed
 		a.inflight.Remove(e)
-		return
+	default:
+		e.NoteSoftResult(now, r.result.ProcessesRemain)
 	}
-	e.NoteSoftResult(now, r.result.ProcessesRemain)
 }

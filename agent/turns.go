@@ -63,6 +63,14 @@ func (c *Checker) nextHard() bool {
 	return false
 }
 
+// noteServed stores the condition of the target as the last one that was served.
+func (c *Checker) noteServed() {
+	c.lastServed = 0
+	if t := c.outcome.Verdict.Target; t != nil {
+		c.lastServed.Add(t.Signal.Definition().Condition)
+	}
+}
+
 // beginTurn begins the turn of a threshold: the verdict's target.
 func (c *Checker) beginTurn(v eviction.Verdict) {
 	o := &c.outcome

@@ -89,27 +89,33 @@ func (v Value) covers(w Value, o *signals.Observation) bool {
 	return o.Known && v.Of(o.Capacity).Value >= w.Of(o.Capacity).Value
 }
 
-// Adopt replaces the thresholds that the verdict found to be met by their successors in another
-// policy: those of the same signal and kind, or else all of the signal, or else all of its condition.
-// [Machine.StillMet] of a machine with that policy then applies to the verdict. Its target and its
-// reason remain.
-func (v *Verdict) Adopt(before, after *Policy) {
+// Adopt replaces the thresholds that the verdict found to be met by their successors in the policy of
+// another machine: those of the same signal and kind, or else all of the signal, or else all of its
+// condition. [Machine.StillMet] of that machine, which has adopted the policy, then applies to the
+// verdict. Its target and its reason remain.
+func (v *Verdict) Adopt(before *Policy, next *Machine) {
 	var met thresholdSet
 	for i := range before.Thresholds {
 		if v.pastGrace.has(i) {
-			met |= after.successors(&before.Thresholds[i])
+			met |= next.successors(&before.Thresholds[i])
 		}
 	}
 	v.pastGrace, v.ready = met, 0
 }
 
 // successors returns the thresholds of the same signal and kind, or else all of the signal, or else all
-// of its condition: these may evict, while what the eviction frees is not available yet.
-func (p *Policy) successors(old *Threshold) thresholdSet {
+// of its condition: these may evict, while what the eviction frees is not available yet. For a soft one,
+// another soft one counts only if its own grace period has passed, or if it was raised: a pod must not
+// end for a grace period that has not.
+func (m *Machine) successors(old *Threshold) thresholdSet {
 	var ofKind, ofSignal, ofCondition thresholdSet
-	for i := range p.Thresholds {
-		t := &p.Thresholds[i]
+	for i := range m.policy.Thresholds {
+		t := &m.policy.Thresholds[i]
 		if t.Signal.Definition().Condition != old.Signal.Definition().Condition {
+			continue
+		}
+		same := t.Signal == old.Signal && t.Value.equals(old.Value)
+		if inGrace := !t.Hard() && !m.reclaimApplies.has(i); inGrace && !same && !old.Hard() {
 			continue
 		}
 		ofCondition.add(i)

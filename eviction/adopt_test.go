@@ -175,11 +175,48 @@ func TestVerdict_AdoptsThresholds(t *testing.T) {
 		m := eviction.New(before)
 		m.Evaluate(periodic(epoch, 150))
 		v := m.Evaluate(periodic(epoch.Add(10*time.Second), 150)) // for the soft one
-		after := compiled(t, tc.after...)
-		v.Adopt(before, after)
 		s := periodic(epoch.Add(11*time.Second), tc.available)
-		if got := m.Adopt(after, &s.Node).StillMet(&v, &s.Node); got != tc.want {
+		next := m.Adopt(compiled(t, tc.after...), &s.Node)
+		v.Adopt(before, next)
+		if got := next.StillMet(&v, &s.Node); got != tc.want {
 			t.Errorf("%s, %d available: still met %t, want %t", tc.about, tc.available, got, tc.want)
+		}
+	}
+}
+
+// The threshold of a soft eviction is removed. Another soft one that is met stands for it if its own grace
+// period has passed, which may have happened after the decision.
+func TestVerdict_AdoptsSoftThresholdsPastGrace(t *testing.T) {
+	const memory, allocatable = signals.MemoryAvailable, signals.AllocatableMemoryAvailable
+	removed := line(memory, 200, 10*time.Second, 0)
+	for _, tc := range []struct {
+		about string
+		other eviction.Threshold // in both policies
+		after eviction.Threshold // the only one of the new policy
+		want  bool               // still met
+	}{
+		{"in its grace period", line(memory, 180, time.Minute, 0), line(memory, 180, time.Minute, 0), false},
+		{"past its grace period", line(memory, 180, 20*time.Second, 0), line(memory, 180, 20*time.Second, 0), true},
+		{"of another signal, in its grace period", line(allocatable, 180, time.Minute, 0), line(allocatable, 180, time.Minute, 0), false},
+		{"of another signal, past its grace period", line(allocatable, 180, 20*time.Second, 0), line(allocatable, 180, 20*time.Second, 0), true},
+		{"lowered", line(memory, 100, 0, 0), line(memory, 180, 10*time.Second, 0), false},
+		{"raised, with a longer grace period", line(memory, 100, 0, 0), line(memory, 220, time.Hour, 0), true},
+		{"longer grace period", line(memory, 100, 0, 0), line(memory, 200, time.Hour, 0), true},
+	} {
+		before := compiled(t, removed, tc.other)
+		m := eviction.New(before)
+		m.Evaluate(periodic(epoch, 150))
+		v := m.Evaluate(periodic(epoch.Add(10*time.Second), 150))
+		m.Evaluate(periodic(epoch.Add(20*time.Second), 150))
+		s := periodic(epoch.Add(21*time.Second), 150)
+		for range 2 { // the second change changes nothing
+			next := m.Adopt(compiled(t, tc.after), &s.Node)
+			v.Adopt(before, next)
+			if got := next.StillMet(&v, &s.Node); got != tc.want {
+				t.Errorf("%s: still met %t, want %t", tc.about, got, tc.want)
+			}
+			next.Evaluate(s)
+			m, before = next, next.Policy()
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (c *Counterfactual) WriteText(w io.Writer) error {
 	if c.Damage.Any() {
 		fmt.Fprintf(&b, "Not readable: %s\n", &c.Damage)
 	}
-	if _, err := io.WriteString(w, Printable(b.String())); err != nil {
+	if _, err := io.WriteString(w, recording.Printable(b.String())); err != nil {
 		return fmt.Errorf("write a comparison: %w", err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,11 +16,8 @@ import (
 // maxExportBytes bounds a scenario, which `plimsoll simulate` must be able to read.
 const maxExportBytes = 64 << 20
 
-// Errors of [ExportScenario].
-var (
-	ErrNoChecks    = errors.New("no check is recorded in this time")
-	ErrTooManyData = fmt.Errorf("the scenario would be larger than %d bytes: choose a shorter time", maxExportBytes)
-)
+// ErrTooManyData is an error of [ExportScenario].
+var ErrTooManyData = fmt.Errorf("the scenario would be larger than %d bytes: choose a shorter time", maxExportBytes)
 
 // decisive are the options that decide, beside localStorageCapacityIsolation, which the recording has
 // as it was in effect.
@@ -49,7 +45,7 @@ type scenarioValue struct {
 }
 
 // ExportScenario writes the checks of a recording as a NodeScenario. A scenario has less than a
-// recording, and its head names what is missing. It returns [ErrNoChecks], [ErrTooManyData], or the
+// recording, and its head names what is missing. It returns [recording.ErrNoChecks], [ErrTooManyData], or the
 // first error of w.
 func ExportScenario(data []byte, w io.Writer) error {
 	x := exporter{present: map[string]string{}, usage: map[string]scenarioUsage{}}
@@ -65,7 +61,7 @@ func ExportScenario(data []byte, w io.Writer) error {
 		}
 	}
 	if x.err == nil && len(x.steps) == 0 {
-		x.err = ErrNoChecks
+		x.err = recording.ErrNoChecks
 	}
 	if x.err != nil {
 		return x.err

@@ -225,7 +225,7 @@ func TestExportScenario_IsValid(t *testing.T) {
 }
 
 func TestExportScenario_Faults(t *testing.T) {
-	if err := simulate.ExportScenario([]byte("no recording"), &bytes.Buffer{}); !errors.Is(err, simulate.ErrNoChecks) {
+	if err := simulate.ExportScenario([]byte("no recording"), &bytes.Buffer{}); !errors.Is(err, recording.ErrNoChecks) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/internal/recording"
 )
 
 // ErrDiffers is the error of a replay with other decisions than those recorded.
@@ -67,7 +67,7 @@ func (r *Replay) WriteText(w io.Writer) error {
 				}
 			}
 		}
-		_, err := io.WriteString(w, Printable(b.String()))
+		_, err := io.WriteString(w, recording.Printable(b.String()))
 		return err
 	})
 	if err = r.verdict(err); err == nil || errors.Is(err, ErrDiffers) {
@@ -76,17 +76,6 @@ func (r *Replay) WriteText(w io.Writer) error {
 		}
 	}
 	return err
-}
-
-// Printable replaces what could change the state of a terminal. The names in a recording of another
-// origin may have any characters.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 func (r *Replay) verdict(err error) error {

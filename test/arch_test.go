@@ -26,6 +26,7 @@ var mayImport = map[string]struct {
 	"eviction/limiter": {[]string{"eviction/signals"}, "limits follow from the results of evictions; candidates are chosen elsewhere"},
 	"internal/oomkill": {[]string{"eviction/signals", "internal/cgroup"}, "the explanation of a kill follows from the kernel's lines and from readings; of internal/cgroup it uses the names of cgroups"},
 	"internal/arming":  {nil, "the arming state follows from inputs; reading them and acting on them are separate"},
+	"internal/natural": {nil, "the order of names is independent of what they name"},
 
 	// The controller's cores, which do not import each other, and the packages that combine
 	// them.
@@ -65,28 +66,31 @@ var mayImport = map[string]struct {
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":                    {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it measures; decisions are made elsewhere"},
-	"cgroupnotify":             {[]string{"internal/cgroup", "eviction/signals"}, "it reports kernel notifications; the check is separate"},
-	"internal/kill":            {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
-	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
-	"internal/nodestatus":      {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
-	"internal/heartbeat":       {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "internal/vitals", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
-	"internal/decisionlog":     {[]string{"eviction/signals", "ranking"}, "it has the form of a record, and writes lines; decisions are made elsewhere"},
-	"internal/doctor/probe":    {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
-	"internal/evict/podstatus": {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
-	"internal/checkpoint":      {nil, "storing a state is independent of its content"},
-	"internal/kmsg":            {nil, "it reads records of the kernel's log, and interprets none"},
-	"internal/recording/ring":  {[]string{"internal/recording"}, "storing frames is independent of their content"},
+	"stats":                        {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it measures; decisions are made elsewhere"},
+	"cgroupnotify":                 {[]string{"internal/cgroup", "eviction/signals"}, "it reports kernel notifications; the check is separate"},
+	"internal/kill":                {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
+	"internal/gc":                  {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
+	"internal/nodestatus":          {[]string{"internal/backoff", "internal/kube/api", "internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it reports the state of the node; conditions are decided elsewhere"},
+	"internal/heartbeat":           {[]string{"internal/backoff", "internal/kube/api", "internal/kubeletconfig", "internal/vitals", "eviction/signals"}, "it renews leases; whether the agent works is decided elsewhere"},
+	"internal/decisionlog":         {[]string{"eviction/signals", "ranking"}, "it has the form of a record, and writes lines; decisions are made elsewhere"},
+	"internal/doctor/probe":        {[]string{"internal/kube/api", "internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it collects facts, one object of a list at a time; findings are made elsewhere"},
+	"internal/doctor/clusterprobe": {[]string{"internal/doctor", "internal/kube/api", "internal/kubeletconfig", "eviction/signals"}, "it collects facts of a cluster on any system; findings are made elsewhere"},
+	"internal/doctor/groups":       {[]string{"eviction/signals", "internal/doctor", "internal/document", "internal/natural"}, "findings are presented by their codes; they are made elsewhere"},
+	"internal/evict/podstatus":     {[]string{"internal/backoff", "internal/kube/api", "eviction/signals", "internal/kube/slimpods"}, "it reports the end of a pod; the choice of the pod is made elsewhere"},
+	"internal/checkpoint":          {nil, "storing a state is independent of its content"},
+	"internal/kmsg":                {nil, "it reads records of the kernel's log, and interprets none"},
+	"internal/recording/ring":      {[]string{"internal/recording"}, "storing frames is independent of their content"},
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts observations of its callers; the composition connects them"},
 	"internal/healthz": {nil, "it serves the results of its callers and measures nothing"},
 	"internal/process": {[]string{"internal/cgroup"}, "it sets up the process of either program"},
 
 	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and writes one file; the arming state is decided elsewhere"},
-	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/heartbeat"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
+	"internal/arming/rollout":    {[]string{"eviction/signals", "internal/arming", "internal/doctor", "internal/kube/api", "internal/kube/reflector", "internal/heartbeat", "internal/natural"}, "it writes a setting of arming and waits for the agents' leases; the setting is interpreted elsewhere"},
+	"internal/arming/preview":    {[]string{"internal/arming", "internal/clusterstatus", "internal/natural"}, "the effect of a setting follows from nodes and settings; both are read, and the setting is written, elsewhere"},
 	"internal/evictionlog/store": {[]string{"internal/backoff", "internal/decisionlog", "internal/evictionlog", "internal/kube/api"}, "it stores the record of evictions in the cluster; of internal/decisionlog it uses the form of a record"},
 	"internal/why/lookup":        {[]string{"eviction/signals", "internal/evict/podstatus", "internal/evictionlog", "internal/evictionlog/store", "internal/document", "internal/heartbeat", "internal/kube/agentpods", "internal/kube/api", "internal/why"}, "it reads the records of evictions, or the pod, its node and its agent's lease, for a user; they are explained elsewhere"},
-	"agent/examine":              {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
+	"agent/examine":              {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/doctor/clusterprobe", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it locates the sources of facts by an agent's configuration"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it has the order of steps that end a pod, without the kernel and the API server"},
 
@@ -106,20 +110,23 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "internal/tune", "eviction/signals", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/disarmfile", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "internal/tune", "eviction/signals", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
 	"internal/vitals":                {[]string{"eviction/signals"}, "the text of published values is independent of what publishes and reads it"},
-	"internal/clusterstatus":         {[]string{"eviction/signals", "internal/document", "internal/vitals"}, "the state of a cluster follows from facts; the facts are read elsewhere"},
+	"internal/clusterstatus":         {[]string{"eviction/signals", "internal/arming", "internal/document", "internal/natural", "internal/vitals"}, "the state of a cluster follows from facts; the facts are read elsewhere"},
 	"internal/document":              {nil, "the form of a document is independent of its content and of its printer"},
 	"internal/output":                {[]string{"internal/document"}, "formats and tables are independent of their content"},
 	"cmd/internal/whycmd":            {[]string{"internal/evictionlog", "internal/why/lookup"}, "the command why is the same in both programs, which have the connection and the formats"},
+	"cmd/internal/armcmd":            {[]string{"internal/arming", "internal/arming/rollout"}, "the commands arm and disarm have the same flags in both programs, which have the connection and the confirmation"},
+	"cmd/internal/recordingcmd":      {[]string{"internal/recording", "internal/report"}, "the commands that work on recordings are the same in both programs, which have the sources"},
 	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
 	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
 	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
-	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
-	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/help", "cmd/internal/whycmd", "eviction/signals", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/document", "internal/heartbeat", "internal/kube/user", "internal/output", "internal/why/lookup"},
+	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/arming", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
+	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "eviction/signals", "internal/arming", "internal/arming/preview", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/doctor", "internal/doctor/clusterprobe", "internal/doctor/groups",
+		"internal/document", "internal/heartbeat", "internal/kube/user", "internal/natural", "internal/output", "internal/why/lookup"},
 		"it has the commands of the client, and links nothing of a node"},
 
 	// Packages outside the product. They may import the product; the product must not import
@@ -128,6 +135,7 @@ var mayImport = map[string]struct {
 	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "random pods depend only on how they are decoded"},
 	"test/harness/bulk":             {nil, "pods of any size are independent of the product"},
 	"test/harness/generated":        {nil, "it compares documents, of any program"},
+	"test/harness/manpage":          {nil, "it renders the help of any program"},
 	"test/harness/logcapture":       {nil, "it stores log records of any program"},
 	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code under test"},
 	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts components of Kubernetes, and is independent of the product"},
@@ -165,17 +173,17 @@ var mayUse = []struct {
 	{"google.golang.org/grpc", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
-	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "internal/output", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"golang.org/x/term", []string{"cmd/kubectl-plimsoll", "test/demo", "test/"}, "the client asks for a confirmation on a terminal, and the demo draws on one"},
+	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "internal/output", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
 	{"k8s.io/cli-runtime/", []string{"cmd/kubectl-plimsoll", "internal/kube/user", "internal/output"}, "the client is a plugin of kubectl, and has its flags and printers (docs/internals/decisions/050)"},
-	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/user", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
+	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/user", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/kubectl-plimsoll", "internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster", "test/harness/nodee2e"}, "input of users is decoded in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests (docs/internals/decisions/010)"},
-	{"github.com/spf13/cobra", []string{"cmd/", "internal/output"}, "the command line belongs to the program, not to its packages; flags of kubectl's printers need the command"},
-	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config", "internal/kube/user"}, "flags are made from each program's table of options, and those of a connection by client-go"},
+	{"github.com/spf13/cobra", []string{"cmd/", "internal/output", "test/harness/manpage"}, "the command line belongs to the program, not to its packages; flags of kubectl's printers need the command"},
+	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config", "internal/kube/user", "test/harness/manpage"}, "flags are made from each program's table of options, and those of a connection by client-go"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package has the instruments; the others receive functions (docs/internals/decisions/019)"},
@@ -183,7 +191,7 @@ var mayUse = []struct {
 }
 
 // shell lists the packages that must not import each other.
-var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/kmsg", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "internal/recording/ring", "stats", "internal/doctor/probe"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/kmsg", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/decisionlog", "internal/heartbeat", "internal/nodestatus", "internal/checkpoint", "internal/recording/ring", "stats", "internal/doctor/clusterprobe", "internal/doctor/probe"}
 
 func TestImports_FollowArchitecture(t *testing.T) {
 	tree := loaded(t)
@@ -406,8 +414,9 @@ func linked(t *testing.T, system, program string) []string {
 var ofNodes = []string{"agent", "stats", "cgroupnotify", "lifecycle", "simulate", "internal/cgroup", "internal/cri", "internal/kill", "internal/kmsg",
 	"internal/kube/client", "internal/kube/runtimepods", "internal/evict", "internal/doctor/probe", "internal/metrics"}
 
-// ofClient lists what a node uses too: the condition by which an agent requests an eviction.
-var ofClient = []string{"internal/evict/podstatus"}
+// ofClient lists what a node uses too: the condition by which an agent requests an eviction, and the configuration in a
+// recording.
+var ofClient = []string{"internal/evict/podstatus", "agent/config"}
 
 // TestClient_IsPortable checks that kubectl plimsoll links nothing of a node, on any system.
 func TestClient_IsPortable(t *testing.T) {

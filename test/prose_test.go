@@ -13,7 +13,7 @@ import (
 // Limits of documents for operators.
 const (
 	maxReadmeWords   = 600
-	maxSentenceWords = 30
+	maxSentenceWords = 25
 )
 
 // checkedDocuments lists the documents and folders to which the rules of prose apply.
@@ -201,18 +201,18 @@ and **its** end with [a link](https://x.y/whose).
 }
 
 func TestProseFaults_FindsViolations(t *testing.T) {
-	thirty := strings.Repeat("a ", 29) + "end"
+	longest := strings.Repeat("a ", maxSentenceWords-1) + "end"
 	for text, want := range map[string]int{
 		"A pod is evicted. `who` is a program; whoever reads this is fine.": 0,
 		"A pod whose owner is gone.":                                        1,
 		"Nobody writes. Everybody reads.":                                   2,
 		"| a | somebody |":                                                  1,
-		thirty + ". " + thirty + " – `one`.":                                1,
-		thirty + ". " + thirty + "? " + thirty + ".":                        0,
-		thirty + "; " + thirty + ".":                                        1,
-		"- " + thirty + "\n- " + thirty:                                     0,
-		thirty + "\n" + thirty:                                              1,
-		"```\n" + thirty + " who " + thirty + "\n```\nok":                   0,
+		longest + ". " + longest + " – `one`.":                              1,
+		longest + ". " + longest + "? " + longest + ".":                     0,
+		longest + "; " + longest + ".":                                      1,
+		"- " + longest + "\n- " + longest:                                   0,
+		longest + "\n" + longest:                                            1,
+		"```\n" + longest + " who " + longest + "\n```\nok":                 0,
 	} {
 		if got := proseFaults(text); len(got) != want {
 			t.Errorf("%q: %d faults %q, want %d", text, len(got), got, want)

@@ -106,7 +106,25 @@ func watched(t *testing.T, after map[string]signals.Bytes, script ...any) (lines
 		},
 		report: reports.report, history: &heldHistory{},
 	}
-	if err := w.watch(&logSource{script: script}); !errors.Is(err, os.ErrClosed) {
+	end, noted := make(chan struct{}), make(chan struct{})
+	go func() { // readings of the loop
+		defer close(noted)
+		tick := time.NewTicker(time.Second / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				reading := w.read()
+				w.history.use(func(h *oomkill.History) { h.Note(&reading) })
+			}
+		}
+	}()
+	err := w.watch(&logSource{script: script})
+	close(end)
+	<-noted
+	if !errors.Is(err, os.ErrClosed) {
 		t.Fatal(err)
 	}
 	log.Close()
@@ -144,16 +162,16 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 		seen   uint64
 	}{
 		"container": {with(oomLines(a, a, 7, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1"}, 1},
-		"all pods":  {with(oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: shop/db, unknown x1"}, 1},
-		"all pods, beside a kill anywhere": {with(killedLine(9, 1000), time.Second, oomLines("/kubepods", b, 7, 60_000)),
+		"all pods":  {with(oomLines("/kubepods", b, 7, 1000)), []string{"oom-kill pods shop/db/main leak: shop/cart, unknown x1"}, 1},
+		"all pods, beside a kill anywhere": {with(killedLine(9, 1000), time.Second, oomLines("/kubepods", b, 7, 1000)),
 			[]string{"oom-kill unknown unknown/ leak: unknown, unknown x1", "oom-kill pods shop/db/main leak: unknown, unknown x1"}, 2},
-		"all pods, before a kill anywhere": {with(oomLines("/kubepods", b, 7, 60_000), 100*time.Millisecond, killedLine(9, 1000)),
-			[]string{"oom-kill pods shop/db/main leak: shop/db, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 2},
-		"all pods, and a kill anywhere until the reading, after the report about an earlier one": {with(oomLines(a, a, 6, 60_000), 199*time.Millisecond, oomLines("/kubepods", b, 7, 60_000), 5*time.Millisecond, killedLine(9, 1000)),
+		"all pods, before a kill anywhere": {with(oomLines("/kubepods", b, 7, 1000), 100*time.Millisecond, killedLine(9, 1000)),
+			[]string{"oom-kill pods shop/db/main leak: shop/cart, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 2},
+		"all pods, and a kill anywhere until the reading, after the report about an earlier one": {with(oomLines(a, a, 6, 60_000), 199*time.Millisecond, oomLines("/kubepods", b, 7, 1000), 5*time.Millisecond, killedLine(9, 1000)),
 			[]string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1", "oom-kill pods shop/db/main leak: unknown, unknown x1", "oom-kill unknown unknown/ leak: unknown, unknown x1"}, 3},
-		"all pods, read late":     {with(lateness(300*time.Millisecond), oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
-		"all pods, before a loss": {with(oomLines("/kubepods", b, 7, 60_000), kmsg.ErrLost), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
-		"all pods, after a loss":  {with(kmsg.ErrLost, time.Minute, "noted", time.Second, oomLines("/kubepods", b, 7, 60_000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
+		"all pods, read late":     {with(lateness(300*time.Millisecond), oomLines("/kubepods", b, 7, 1000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
+		"all pods, before a loss": {with(oomLines("/kubepods", b, 7, 1000), kmsg.ErrLost), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
+		"all pods, after a loss":  {with(kmsg.ErrLost, time.Minute, "noted", time.Second, oomLines("/kubepods", b, 7, 1000)), []string{"oom-kill pods shop/db/main leak: unknown, unknown x1"}, 1},
 		"memory.oom.group": {with(oomLines(a, a, 7, 60_000), "Tasks in "+a+" are going to be killed due to memory.oom.group set",
 			killedLine(7, 60_000), killedLine(8, 1000), time.Millisecond, killedLine(9, 1000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x3"}, 4},
 		"two kills at once": {with(oomLines(a, a, 7, 60_000), oomLines(b, b, 8, 60_000)), []string{"oom-kill container shop/cart/app leak: shop/cart/app, shop/cart/app x1",
@@ -163,7 +181,7 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 		"of another node": {with(oomLines("/docker/1/kubepods/podx", "/docker/1/kubepods/podx/y", 7, 60_000)), nil, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			lines, w, _ := watched(t, map[string]signals.Bytes{"a": 1 << 20, "b": 2 << 20}, c.script...)
+			lines, w, _ := watched(t, map[string]signals.Bytes{"a": 50 << 20, "b": 2 << 20}, c.script...)
 			var got []string
 			for _, l := range lines {
 				got = append(got, short(l))

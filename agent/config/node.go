@@ -49,7 +49,7 @@ var nodeOptions = []options.Option[Agent]{
 	{Field: "earlyEviction", Live: true, Flag: "early-eviction", Default: "imminent", Set: parsed(func(c *Agent) *eviction.EarlyEviction { return &c.EarlyEviction }, eviction.ParseEarlyEviction),
 		Help: "Evictions between two periodic checks: imminent (only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as in a periodic check) or never."},
 	{Field: "kernelNotifications", Flag: "kernel-notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.KernelNotifications }, "auto", "off"),
-		Help: "Kernel notifications that trigger a check before it is due: auto (memory.events and pressure stall information, on cgroup v1 memcg thresholds, as the kernel offers them) or off (timer only)."},
+		Help: "Kernel notifications that trigger a check before it is due: auto or off (timer only). With auto these are memory.events and pressure stall information, on cgroup v1 memcg thresholds, as the kernel offers them."},
 	{Field: "earlyEvictionHorizon", Live: true, Flag: "early-eviction-horizon", Default: "500ms", Set: options.Duration(func(c *Agent) *time.Duration { return &c.EarlyEvictionHorizon }),
 		Help: "Exhaustion is imminent when memory would be used up within this time at its present rate."},
 	{Field: "maxFillRate", Live: true, Flag: "max-fill-rate", Default: "0", Set: fillRate,

@@ -1,8 +1,8 @@
 // Package examine examines a node or a cluster for the configuration of an agent, and writes the
 // findings.
 //
-// Package probe reads facts, and package doctor derives findings from them. This package only
-// derives the inputs of probe from the configuration. It changes nothing.
+// Packages probe and clusterprobe read facts, and package doctor derives findings from them. This package only
+// derives their inputs from the configuration. It changes nothing.
 package examine
 
 import (
@@ -19,6 +19,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/doctor/clusterprobe"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/client"
@@ -108,7 +109,7 @@ func Cluster(ctx context.Context, c *config.Agent, version string) ([]doctor.Fin
 	if err != nil {
 		return nil, err
 	}
-	return doctor.ExamineCluster(probe.Cluster(ctx, probe.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
+	return doctor.ExamineCluster(clusterprobe.Cluster(ctx, clusterprobe.Options{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
 }
 
 // WriteJSON writes findings as one JSON object. Returns the error of out.

@@ -35,12 +35,13 @@ type Eviction struct {
 	verdict  eviction.Verdict // the cause of the eviction
 	expected signals.Amount   // measured usage of the pod
 	// exitedAt is when the processes were found to have exited. Before that, it is the time of the
-	// decision, or that of the result of a soft eviction with remaining processes.
+	// decision, or that of a failed kill or of the result of a soft eviction with remaining processes.
 	exitedAt     time.Time
 	deadline     time.Time       // of the wait; zero: no bound
 	escalatedAt  time.Time       // zero: not escalated
 	finishedAt   time.Time       // when the loop sent SIGKILL itself, or tried to; zero: it has not
 	finishFailed bool            // that attempt failed
+	killFailed   bool            // no process was sent SIGKILL
 	unmountWait  time.Duration   // wait for unmounting, if longer than UnmountTimeout
 	rest         <-chan struct{} // closed when the remaining processes are gone; nil: nothing reports it
 }
@@ -102,6 +103,13 @@ func (e *Eviction) NoteKill(now time.Time, remain bool, rest <-chan struct{}) {
 	}
 	e.move(Exit)
 	e.exitedAt = now
+}
+
+// NoteFailedKill records that no process could be killed, although the API server has recorded the
+// eviction: the kubelet may end the pod.
+func (e *Eviction) NoteFailedKill(now time.Time) {
+	e.NoteKill(now, true, nil)
+	e.killFailed, e.exitedAt, e.deadline = true, now, now.Add(FreeTimeout)
 }
 
 // AwaitUnmount extends the wait for memory of a pod without processes.
@@ -220,7 +228,7 @@ func (e *Eviction) Unneeded(m *eviction.Machine, s *signals.Snapshot) bool {
 }
 
 // pressed reports whether memory leaves no time to wait: it would be exhausted within the horizon
-// or, once no process holds it, is exhausted. This applies to the memory of the node and to
+// or, unless killed processes are about to free it, is exhausted. This applies to the memory of the node and to
 // allocatable memory alike, whichever of them the eviction frees.
 func (e *Eviction) pressed(s *signals.Snapshot, horizon time.Duration) bool {
 	if s.At.Sub(e.exitedAt) < eviction.ReactionTime {
@@ -231,7 +239,7 @@ func (e *Eviction) pressed(s *signals.Snapshot, horizon time.Duration) bool {
 		if sig != e.Signal && !(sig.OfMemory() && e.Signal.OfMemory()) {
 			continue
 		}
-		if s.Rates[sig].Within(o.Headroom(), horizon) || e.state != Exiting && sig.OfMemory() && o.Known && o.Headroom() <= 0 {
+		if s.Rates[sig].Within(o.Headroom(), horizon) || (e.state != Exiting || e.killFailed) && sig.OfMemory() && o.Known && o.Headroom() <= 0 {
 			return true
 		}
 	}

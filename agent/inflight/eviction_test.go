@@ -49,6 +49,21 @@ func TestPressed_EitherMemory(t *testing.T) {
 	}
 }
 
+// Killed processes free their memory when they exit. After a failed kill none of them does.
+func TestPressed_ExhaustedWhileProcessesRemain(t *testing.T) {
+	at := time.Unix(9, 0)
+	s := signals.Snapshot{At: at.Add(time.Second)}
+	s.Node[signals.MemoryAvailable] = signals.Observed(0, gib, s.At)
+	killed, failed := New(&eviction.Eviction{Hard: true}, at), New(&eviction.Eviction{Hard: true}, at)
+	killed.NoteKill(at, true, nil)
+	failed.NoteFailedKill(at)
+	for e, want := range map[*Eviction]bool{killed: false, failed: true} {
+		if e.Signal = signals.MemoryAvailable; e.pressed(&s, 0) != want || e.State() != Exiting {
+			t.Errorf("%+v: got %t, want %t", e, !want, want)
+		}
+	}
+}
+
 func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 	at := time.Unix(9, 0)
 	for about, tc := range map[string]struct {

@@ -17,7 +17,8 @@ const (
 	// Finishing: a soft eviction hangs after its escalation. The loop has sent SIGKILL itself, or has
 	// tried to.
 	Finishing
-	// Exiting: all processes were sent SIGKILL, and some of them may still exist.
+	// Exiting: all processes were sent SIGKILL, or the kubelet is to end them, and some of them may still
+	// exist.
 	Exiting
 	// Freeing: no process is left, and what the pod held is being freed.
 	Freeing
@@ -36,7 +37,7 @@ const (
 	Terminate              // a soft eviction begins
 	Escalate               // a hard threshold needs the memory at once
 	Finish                 // the loop sends SIGKILL itself, or fails to
-	Remain                 // processes exist after the kill, or after the soft eviction
+	Remain                 // processes exist after the kill, even a failed one, or after the soft eviction
 	Exit                   // no process is left
 )
 

@@ -158,6 +158,14 @@ func TestCompletion_OfNodesAndFlags(t *testing.T) {
 		{[]string{"why", "pod", "a", "--node", ""}, []string{"node-000000", "node-000001"}},
 		{[]string{"why", "--output", ""}, strings.Fields("json yaml kyaml " + templates)},
 		{[]string{"status", "--context", ""}, []string{"simulated"}},
+		{[]string{"arm", "node-000000", ""}, []string{"node-000001"}},
+		{[]string{"disarm", ""}, []string{"node-000000", "node-000001"}},
+		{[]string{"arm", "--selector", ""}, nil},
+		{[]string{"arm", "--accept-findings", "clock-skew"}, []string{"clock-skew-large"}},
+		{[]string{"arm", "--accept-findings", "right-missing,clock-skew-l"}, []string{"right-missing,clock-skew-large"}},
+		{[]string{"arm", "--accept-findings", "right-missing,right-missing"}, nil},
+		{[]string{"doctor", ""}, nil},
+		{[]string{"doctor", "-o", ""}, strings.Fields("json yaml kyaml " + templates)},
 		{[]string{"version", ""}, nil},
 	} {
 		status, out, errs := execute(append([]string{"__complete"}, tc.args...)...)

@@ -9,8 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/natural"
 	"plimsoll.dev/plimsoll/internal/output"
 )
 
@@ -37,7 +40,7 @@ func (c *client) nodes(cmd *cobra.Command, args []string, begin string) ([]cobra
 	maps.DeleteFunc(agents, func(name string, _ *clusterstatus.Agent) bool {
 		return !strings.HasPrefix(name, begin) || slices.Contains(args, name)
 	})
-	names := slices.Sorted(maps.Keys(agents))
+	names := slices.SortedFunc(maps.Keys(agents), natural.Compare)
 	return names[:min(len(names), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -57,4 +60,16 @@ func (c *client) contexts(*cobra.Command, []string, string) ([]cobra.Completion,
 // completeFormats completes the output formats of a command.
 func completeFormats(cmd *cobra.Command, flags *output.Flags) {
 	complete(cmd, "output", cobra.FixedCompletions(flags.Formats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// findings completes the last code of a list of findings, separated by commas: those that keep an agent disarmed.
+func findings(_ *cobra.Command, _ []string, begin string) (codes []cobra.Completion, _ cobra.ShellCompDirective) {
+	at := strings.LastIndexByte(begin, ',') + 1
+	before := arming.Codes(begin[:at])
+	for _, known := range doctor.NodeCodes() {
+		if known.Severity == doctor.Error && strings.HasPrefix(known.Code, begin[at:]) && !slices.Contains(before, known.Code) {
+			codes = append(codes, begin[:at]+known.Code)
+		}
+	}
+	return codes, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -16,6 +16,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/test/harness/generated"
+	"plimsoll.dev/plimsoll/test/harness/manpage"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/kubectl-plimsoll.md instead of comparing it")
@@ -31,9 +32,9 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 // commands and their flags.
 func TestReference_Client(t *testing.T) {
 	var b bytes.Buffer
-	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false)
 	eachCommand(root, func(c *cobra.Command) {
-		if c.Runnable() && c.Name() != "help" {
+		if c.Runnable() && !c.HasSubCommands() && c.Name() != "help" {
 			fmt.Fprintf(&b, "\n### %s\n\n    %s\n\n%s.\n", strings.TrimPrefix(c.CommandPath(), "kubectl plimsoll "), c.UseLine(), c.Short)
 			writeFlags(&b, c.LocalNonPersistentFlags())
 		}
@@ -42,6 +43,12 @@ func TestReference_Client(t *testing.T) {
 	writeFlags(&b, root.PersistentFlags())
 	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "kubectl-plimsoll.md"), *update,
 		generated.Part{Begin: "<!-- begin flags: made by make docs -->\n", End: "<!-- end flags -->\n", Text: b.Bytes()})
+}
+
+// TestReference_Man compares docs/man/kubectl-plimsoll.1 with the help.
+func TestReference_Man(t *testing.T) {
+	text := manpage.Page(rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false), nil)
+	generated.Compare(t, filepath.Join("..", "..", "docs", "man", "kubectl-plimsoll.1"), *update, generated.Part{Begin: ".\\\" begin page\n", End: ".\\\" end page\n", Text: text})
 }
 
 func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {
@@ -66,11 +73,11 @@ func writeFlags(b *bytes.Buffer, flags *pflag.FlagSet) {
 
 // Each help text has a description, examples that parse, and lines that fit into a terminal.
 func TestHelp_StandsAlone(t *testing.T) {
-	eachCommand(rootCommand(genericiooptions.NewTestIOStreamsDiscard()), func(c *cobra.Command) {
+	eachCommand(rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false), func(c *cobra.Command) {
 		if c.Name() == "help" {
 			return
 		}
-		if c.Runnable() && (c.Long == "" || c.Example == "" || c.GroupID == "") {
+		if c.Runnable() && (c.Long == "" || c.Example == "" || c.GroupID == "" && !c.Parent().HasParent()) {
 			t.Errorf("%s: no description, example or group", c.CommandPath())
 		}
 		for line := range strings.Lines(c.Example) {
@@ -98,7 +105,7 @@ func checkLine(t *testing.T, where, line string) (checked bool) {
 	}
 	rest, _, _ = strings.Cut(rest, "|")
 	rest, _, _ = strings.Cut(rest, "#")
-	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard(), false)
 	cmd, args, err := root.Find(strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(rest)))
 	if err != nil {
 		t.Errorf("%s: %s: %v", where, line, err)

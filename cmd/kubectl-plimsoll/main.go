@@ -1,22 +1,26 @@
-// Command kubectl-plimsoll is a plugin of kubectl: kubectl plimsoll shows Plimsoll's agents in a
-// cluster. It needs neither Linux nor access to a node.
+// Command kubectl-plimsoll is a plugin of kubectl: kubectl plimsoll shows, examines, arms and disarms Plimsoll's agents in
+// a cluster. It needs neither Linux nor access to a node.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/user"
@@ -25,8 +29,9 @@ import (
 
 // Exit statuses beyond 0.
 const (
-	exitFailed  = 1
-	exitInvalid = 2 // flags or arguments are not valid
+	exitFailed   = 1
+	exitInvalid  = 2 // flags or arguments are not valid
+	exitFindings = 3 // doctor found errors
 )
 
 // An invalidError is an error of flags or arguments.
@@ -44,7 +49,16 @@ func main() {
 }
 
 func run(args []string, streams genericiooptions.IOStreams) int {
-	root := rootCommand(streams)
+	return runRoot(rootCommand(streams, isTerminal(streams.In)), args, streams)
+}
+
+// isTerminal reports whether an input is a terminal, where questions are answered.
+func isTerminal(in io.Reader) bool {
+	f, is := in.(*os.File)
+	return is && term.IsTerminal(int(f.Fd()))
+}
+
+func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStreams) int {
 	root.SetArgs(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -57,13 +71,18 @@ func run(args []string, streams genericiooptions.IOStreams) int {
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
 	}
+	if errors.Is(err, doctor.ErrFindings) {
+		return exitFindings
+	}
 	return exitFailed
 }
 
 // Groups of commands in the help.
 const (
-	groupSee   = "see"
-	groupOther = "other"
+	groupSee    = "see"
+	groupChange = "change"
+	groupFiles  = "files"
+	groupOther  = "other"
 )
 
 // client is what the commands share.
@@ -71,14 +90,16 @@ type client struct {
 	streams genericiooptions.IOStreams
 	flags   *user.Flags
 	agents  string // namespace of the agents
+	// interactive is whether the input is a terminal.
+	interactive bool
 }
 
-// rootCommand returns kubectl plimsoll with all of its commands.
-func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// rootCommand returns kubectl plimsoll with all of its commands. interactive is whether its input is a terminal.
+func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-plimsoll",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
-		Short:         "Show Plimsoll's agents in a cluster, and explain their evictions",
+		Short:         "See, examine and arm Plimsoll's agents in a cluster, and explain their evictions",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -91,11 +112,13 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetHelpCommand(help.Command(invalid))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
-	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
-	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags())}
+	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"},
+		&cobra.Group{ID: groupFiles, Title: "Work with recordings, which are files:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
+	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags()), interactive: interactive}
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
-	root.AddCommand(c.statusCommand(), c.whyCommand(), c.versionCommand())
+	root.AddCommand(c.statusCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
+		recordingCommand(), reportCommand(), c.versionCommand())
 	return root
 }
 

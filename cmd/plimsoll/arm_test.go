@@ -146,10 +146,10 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 		setting string   // in the ConfigMap afterwards
 	}{
 		"disarm in the wrong namespace": {elsewhere, false, []string{"disarm", "--all"}, exitFailed,
-			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --namespace"}, "disarmed"},
+			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --heartbeat-namespace"}, "disarmed"},
 		"disarm in the wrong cluster": {nil, true, []string{"disarm", "--all"}, exitFailed,
 			[]string{"No namespace of this cluster has agents. Check the context"}, "disarmed"},
-		"disarm in a namespace that does not exist": {elsewhere, false, []string{"disarm", "--all", "--namespace=nowhere"}, exitFailed,
+		"disarm in a namespace that does not exist": {elsewhere, false, []string{"disarm", "--all", "--heartbeat-namespace=nowhere"}, exitFailed,
 			[]string{"in the namespace nowhere", `"disarmed" is not written`, "prod (2)"}, ""},
 		"arm before anything is installed": {nil, false, []string{"arm", "--all"}, exitFailed,
 			[]string{`"armed" is not written`}, ""},
@@ -157,11 +157,11 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
 		"cleanup without ConfigMap": {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
 		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "cleanup"},
-		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--namespace=prod", "--timeout=1s"}, exitFailed,
+		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--heartbeat-namespace=prod", "--timeout=1s"}, exitFailed,
 			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
 		"node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
 			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
-		"one agent in the namespace": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
+		"one agent in the namespace": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--heartbeat-namespace=prod"}, 0,
 			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
 	} {
 		t.Run(about, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"plimsoll.dev/plimsoll/test/harness/generated"
+	"plimsoll.dev/plimsoll/test/harness/manpage"
 )
 
 var update = flag.Bool("update", false, "write the generated part of docs/reference/commands.md instead of comparing it")
@@ -25,6 +26,12 @@ func TestReference_Commands(t *testing.T) {
 	eachCommand(rootCommand(), func(c *cobra.Command) { writeUsage(&b, c) })
 	generated.Compare(t, filepath.Join("..", "..", "docs", "reference", "commands.md"), *update,
 		generated.Part{Begin: "<!-- begin flags: made by make docs -->\n", End: "<!-- end flags -->\n", Text: b.Bytes()})
+}
+
+// TestReference_Man compares docs/man/plimsoll.1 with the help.
+func TestReference_Man(t *testing.T) {
+	text := manpage.Page(rootCommand(), map[string]string{"plimsoll doctor": "plimsoll agent"})
+	generated.Compare(t, filepath.Join("..", "..", "docs", "man", "plimsoll.1"), *update, generated.Part{Begin: ".\\\" begin page\n", End: ".\\\" end page\n", Text: text})
 }
 
 // writeUsage writes the usage of a command and a table of its flags. Options of agent
@@ -41,8 +48,12 @@ func writeUsage(b *bytes.Buffer, c *cobra.Command) {
 		case f.Hidden || f.Name == "help":
 		case f.Name != "config" && slices.Contains([]string{"agent", "controller", "doctor"}, c.Name()) && isOption(f.Name):
 		default:
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + ", " + name
+			}
 			_, usage := pflag.UnquoteUsage(f)
-			rows += fmt.Sprintf("| `--%s` | `%s` | %s |\n", f.Name, cell.Replace(f.DefValue), cell.Replace(usage))
+			rows += fmt.Sprintf("| `%s` | `%s` | %s |\n", name, cell.Replace(f.DefValue), cell.Replace(usage))
 		}
 	})
 	if rows != "" {

@@ -25,14 +25,14 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 // flagsOfOthers are the flags of other programs that documents name.
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten for list minify
-	overwrite prefix previous selector server serviceaccount tail user
+	overwrite namespace prefix previous selector server serviceaccount tail user
 	force-conflicts sort-by field-selector from-file from-literal replicas
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
 	unit vacuum-size check format ignore-missing ignore-not-found reset-values version cgroup
 	client context cluster token as-group as-uid client-certificate client-key disable-compression insecure-skip-tls-verify proxy-url
-	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys`) // the last two lines: of kubectl plimsoll
+	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys max yes manifest`) // the last two lines: of kubectl plimsoll
 
 // Documents, examples, manifests and help texts name only flags and values of the program.
 func TestDocs_NameFlagsThatExist(t *testing.T) {

@@ -14,13 +14,6 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// errFindings is the error of a doctor that found errors, which it has written.
-var errFindings = errors.New("errors found: see above")
-
-// errIncomplete is the error of a doctor that found no error but could not examine
-// everything.
-var errIncomplete = errors.New("some facts could not be read: see the findings with a code unknown-…")
-
 // doctorOptions are the flags of plimsoll doctor.
 type doctorOptions struct {
 	file    string
@@ -79,11 +72,5 @@ func (x *doctorOptions) run(ctx context.Context, c *config.Agent, out io.Writer)
 	if err := write(out, found); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
-	switch {
-	case doctor.Incomplete(found) && doctor.Worst(found) != doctor.Error:
-		return errIncomplete
-	case doctor.Worst(found) == doctor.Error:
-		return errFindings
-	}
-	return nil
+	return doctor.Verdict(found)
 }

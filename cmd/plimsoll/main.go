@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -49,7 +51,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
 	}
-	if errors.Is(err, errFindings) {
+	if errors.Is(err, doctor.ErrFindings) {
 		return exitFindings
 	}
 	return exitFailed
@@ -67,7 +69,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
 	root.SetUsageFunc(help.Usage)
 	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("cleanup"),
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommand(arming.Arm), armingCommand(arming.Disarm), armingCommand(arming.Cleanup),
 		recordingCommand(), reportCommand(), tuneCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/internal/report"
 	"plimsoll.dev/plimsoll/internal/report/trial"
@@ -91,7 +92,7 @@ func (r *trialReport) options(now time.Time) (o trial.Options, err error) {
 	if r.window <= 0 {
 		return o, fmt.Errorf("--window: %s: must be above 0", r.window)
 	}
-	if o.Begin, o.End, err = parsePeriod(r.begin, r.end, r.since, now); err != nil {
+	if o.Begin, o.End, err = recordingcmd.ParsePeriod(r.begin, r.end, r.since, now); err != nil {
 		return o, err
 	}
 	o.Window, o.Nodes = r.window, r.nodes

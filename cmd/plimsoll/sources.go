@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/internal/recording/ring"
 )
@@ -18,7 +19,7 @@ import (
 // Bounds of the records of many nodes.
 const (
 	maxSources     = 4096
-	maxSourceBytes = 256 << 30 // of all files. Each is read by itself, and has maxRecordingBytes at most
+	maxSourceBytes = 256 << 30 // of all files. Each is read by itself, and has recordingcmd.MaxBytes at most
 )
 
 // Suffixes by which the files of a directory are found.
@@ -42,15 +43,10 @@ func (s *source) node() string { return strings.TrimSuffix(filepath.Base(s.name)
 func (s *source) each(f func(file string, data []byte) error) error {
 	debug.SetGCPercent(collectPercent)
 	for _, name := range s.files {
-		file, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) && len(s.files) > 1 { // a segment that the agent has removed meanwhile
+		data, err := recordingcmd.ReadFile(strings.NewReader(""), name) // a file named - is none
+		if errors.Is(err, fs.ErrNotExist) && len(s.files) > 1 {         // a segment that the agent has removed meanwhile
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("read the records of nodes: %w", err)
-		}
-		data, err := readBounded(file, name)
-		_ = file.Close() // it was only read
 		if err == nil {
 			err = f(name, data)
 		}
@@ -89,7 +85,7 @@ func findSources(paths []string) (all []source, err error) {
 		}
 	}
 	if len(all) > maxSources || total > maxSourceBytes {
-		return nil, fmt.Errorf("find the records of nodes: %d recordings with %s, at most %d with %s: give fewer", len(all), size(total), maxSources, size(maxSourceBytes))
+		return nil, fmt.Errorf("find the records of nodes: %d recordings with %s, at most %d with %s: give fewer", len(all), recordingcmd.Size(total), maxSources, recordingcmd.Size(maxSourceBytes))
 	}
 	return all, nil
 }
@@ -146,7 +142,7 @@ type progress struct {
 
 func newProgress(errs io.Writer, what string, total int) *progress {
 	p := &progress{what: what, total: total}
-	if isTerminal(errs) {
+	if recordingcmd.IsTerminal(errs) {
 		p.out = errs
 	}
 	return p

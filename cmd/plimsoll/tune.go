@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
@@ -159,8 +160,8 @@ func (t *tuning) add(comparison *tune.Tuning, s *source) error {
 	var data []byte
 	var parts []part
 	err := s.each(func(file string, segment []byte) error {
-		if len(data)+len(segment) > maxRecordingBytes {
-			return fmt.Errorf("read the recording %s: it is larger than %d bytes", s.name, maxRecordingBytes)
+		if len(data)+len(segment) > recordingcmd.MaxBytes {
+			return recordingcmd.ErrTooLarge(s.name)
 		}
 		parts = append(parts, part{file, int64(len(data))})
 		data = append(data, segment...)

@@ -128,8 +128,15 @@ func podOn(name, uid, node string) *corev1.Pod {
 	return &corev1.Pod{TypeMeta: kindOf("v1", "Pod"), ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid)}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
+// mirrorOf returns the mirror pod of a static pod.
+func mirrorOf(static, node string) *corev1.Pod {
+	pod := podOn("web", "mirror", node)
+	pod.Annotations = map[string]string{"kubernetes.io/config.mirror": static}
+	return pod
+}
+
 // The records of one node are enough if they have the pod that the API server has. The UID distinguishes it from earlier
-// pods of its name, which other nodes may have evicted.
+// pods of its name, which other nodes may have evicted; that of a static pod is an annotation of its mirror pod.
 func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 	all := []string{"plimsoll-evictions/configmaps", "plimsoll-evictions/configmaps"} // two pages
 	nodes := map[string]string{"n1": recordOf("shop/web", 1), "n2": recordOf("shop/web", 3), "n3": recordOf("shop/db", 2)}
@@ -146,6 +153,9 @@ func TestWhy_ReadsNodeOfPodFirst(t *testing.T) {
 		"a later pod":         {podOn("web", "another", "n2"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, all...), "The present one has no record: UID another, on node n2.\n\nPod shop/web was", "Read: "},
 		"without a record":    {podOn("web", "another", "n9"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n9"}, all...), "from node n1", "Read: "},
 		"not scheduled":       {podOn("web", "another", ""), "", append([]string{"shop/pods/web"}, all...), "has no record: UID another, on no node yet.", "Read: "},
+		"static pod":          {mirrorOf("shop/web", "n2"), "", []string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, "Read: the records of node n2", "The present one"},
+		"a later static pod":  {mirrorOf("later", "n2"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n2"}, all...), "The present one has no record: UID later, on node n2.", "Read: "},
+		"UID of another node": {mirrorOf("shop/web", "n9"), "", append([]string{"shop/pods/web", "plimsoll-evictions/configmaps/n9"}, all...), "The present one has no record: UID shop/web, on node n9.", "Read: "},
 		"gone":                {podOn("other", "other", "n2"), "", append([]string{"shop/pods/web"}, all...), "from node n1", "The present one"},
 	} {
 		kubeconfig, requests := recordServer(t, nodes, map[string]any{"/api/v1/namespaces/shop/pods/" + test.pod.Name: test.pod})

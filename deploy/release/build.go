@@ -95,6 +95,9 @@ func (o *order) build(ctx context.Context) ([]pushed, error) {
 			}
 		}
 	}
+	if err := o.writeKrew(all); err != nil {
+		return nil, fmt.Errorf("write the manifest for krew: %w", err)
+	}
 	images, err := o.writeImages(all, licences)
 	if err != nil {
 		return nil, err

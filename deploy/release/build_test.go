@@ -5,17 +5,22 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v2"
 )
 
 // small is a tree with everything that a release is made of, and programs that compile in a moment.
@@ -36,7 +41,7 @@ func small(t *testing.T) *tree {
 	tree.places = []place{{chartDir + "/Chart.yaml", `^appVersion: `, `$`}}
 	tree.programs = []program{
 		{name: "plimsoll", systems: []system{{"linux", runtime.GOARCH}}, image: true, files: []string{"unit.service"}},
-		{name: "client", systems: []system{{"windows", runtime.GOARCH}}},
+		{name: "client", systems: []system{{"windows", runtime.GOARCH}}, plugin: true},
 	}
 	return tree
 }
@@ -96,12 +101,13 @@ func TestBuild_IsReproducible(t *testing.T) {
 		want = append(want, "plimsoll-0.2.0"+ending)
 	}
 	want = append(want, "client-0.2.0-windows-"+runtime.GOARCH+".cdx.json", "client-0.2.0-windows-"+runtime.GOARCH+".zip",
-		"checksums.txt", "images.txt", "notes.md", "provenance.json")
+		"checksums.txt", "images.txt", "krew.yaml", "notes.md", "provenance.json")
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(first)); !slices.Equal(got, want) {
 		t.Errorf("the release has\n%q, want\n%q", got, want)
 	}
 	checkArchives(t, first)
+	checkKrew(t, first)
 	checkProvenance(t, first)
 }
 
@@ -125,6 +131,42 @@ func checkArchives(t *testing.T, files map[string]string) {
 	}
 	if files["notes.md"] != "### Added\n\n- One.\n" {
 		t.Errorf("the notes are %q", files["notes.md"])
+	}
+}
+
+// checkKrew checks that the manifest has the fields that krew requires, and the digest of the archive that it names.
+func checkKrew(t *testing.T, files map[string]string) {
+	t.Helper()
+	type platform struct {
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		}
+		URI    string `yaml:"uri"`
+		SHA256 string `yaml:"sha256"`
+		Bin    string
+	}
+	var m struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   struct{ Name string }
+		Spec       struct {
+			Version, Homepage, Description, Caveats string
+			ShortDescription                        string `yaml:"shortDescription"`
+			Platforms                               []platform
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(files["krew.yaml"]), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "plimsoll" || m.Spec.Version != "v0.2.0" ||
+		m.Spec.Homepage == "" || m.Spec.Description == "" || m.Spec.Caveats == "" || m.Spec.ShortDescription == "" || len(m.Spec.Platforms) != 1 {
+		t.Fatalf("the manifest is %+v", m)
+	}
+	p := m.Spec.Platforms[0]
+	archive := path.Base(p.URI)
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte(files[archive]))); files[archive] == "" || p.SHA256 != want || p.URI != "https://plimsoll.dev/releases/v0.2.0/"+archive ||
+		p.Bin != "client.exe" || p.Selector.MatchLabels["os"] != "windows" || p.Selector.MatchLabels["arch"] != runtime.GOARCH {
+		t.Errorf("the platform is %+v, want the digest %s", p, want)
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 
 // programs lists the programs of a release with their systems. No other list has them.
 var programs = []program{
-	{name: "plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}}, image: true, files: []string{"deploy/plimsoll-agent.service"}},
-	{name: "kubectl-plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}},
+	{name: "plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}}, image: true, files: []string{"deploy/plimsoll-agent.service", "docs/man/plimsoll.1"}},
+	{name: "kubectl-plimsoll", systems: []system{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}, plugin: true,
+		files: []string{"docs/man/kubectl-plimsoll.1"}},
 }
 
 // program is built from cmd/NAME.
@@ -28,6 +29,7 @@ type program struct {
 	name    string
 	systems []system
 	image   bool     // it is the program of the image
+	plugin  bool     // it is a plugin of kubectl
 	files   []string // of the tree, in its archives beside the licences
 }
 
@@ -105,9 +107,9 @@ func (o *order) write(b *binary, licences []archive.File) error {
 		}
 		files = append(files, archive.File{Name: path.Base(name), Mode: 0o644, Text: text})
 	}
-	compress, ending := archive.TarGz, ".tar.gz"
+	compress := archive.TarGz
 	if b.os == "windows" {
-		compress, ending = archive.Zip, ".zip"
+		compress = archive.Zip
 	}
 	packed, err := compress(o.created, files)
 	if err != nil {
@@ -117,9 +119,22 @@ func (o *order) write(b *binary, licences []archive.File) error {
 	if err != nil {
 		return fmt.Errorf("list what %s for %s is made of: %w", b.name, b.system, err)
 	}
-	name := strings.Join([]string{b.name, o.version, b.os, b.arch}, "-")
-	if err := o.put(name+ending, packed); err != nil {
+	name := b.fileName(o.version)
+	if err := o.put(name+b.ending(), packed); err != nil {
 		return err
 	}
 	return o.put(name+".cdx.json", list)
+}
+
+// fileName returns the name of the files about the program, without an ending.
+func (b *binary) fileName(version string) string {
+	return strings.Join([]string{b.name, version, b.os, b.arch}, "-")
+}
+
+// ending returns the ending of the archive: programs of each system can open it.
+func (b *binary) ending() string {
+	if b.os == "windows" {
+		return ".zip"
+	}
+	return ".tar.gz"
 }

@@ -33,6 +33,18 @@ const CleanedUp = "cleaned-up"
 // Refusal begins the reason of an agent that stays disarmed despite the setting [Arm].
 const Refusal = "refused"
 
+// Reasons of an agent that was stopped on its node. No setting in the cluster overrides them.
+const (
+	reasonFile     = "the disarm file exists"
+	reasonHidden   = "the disarm file cannot be read"
+	reasonSignaled = "disarmed by a signal until the next restart"
+)
+
+// IsLocal reports whether a reason is that of a stop on the node.
+func IsLocal(reason string) bool {
+	return reason == reasonFile || reason == reasonHidden || reason == reasonSignaled
+}
+
 // Verdict is a state with its reason: one line for operators, of at most a few hundred bytes.
 type Verdict struct {
 	State  State
@@ -81,11 +93,11 @@ func cleansUp(w *Inputs) string {
 func localStop(w *Inputs) string {
 	switch {
 	case w.File == Present:
-		return "the disarm file exists"
+		return reasonFile
 	case w.File == Hidden:
-		return "the disarm file cannot be read"
+		return reasonHidden
 	case w.Signaled:
-		return "disarmed by a signal until the next restart"
+		return reasonSignaled
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package clusterstatus
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/vitals"
 )
 
@@ -12,7 +13,21 @@ type Node struct {
 	Created time.Time // zero: there is no Node of that name, only the lease of an agent
 	// Conditions are the pressure conditions that are True, and [NotReady].
 	Conditions []string
-	Agent      *Agent // nil: no agent has a lease for the node
+	Arming     arming.Source // the setting of its annotations
+	Agent      *Agent        // nil: no agent has a lease for the node
+}
+
+// State returns the state of the node's agent at a time.
+func (n *Node) State(now time.Time) State {
+	switch a := n.Agent; {
+	case a == nil:
+		return Missing
+	case a.silent(now):
+		return Silent
+	case a.Armed:
+		return Armed
+	}
+	return Disarmed
 }
 
 // NotReady is the condition of a node with another status than True of its condition Ready.

@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/document"
+	"plimsoll.dev/plimsoll/internal/natural"
 	"plimsoll.dev/plimsoll/internal/vitals"
 )
 
@@ -28,7 +29,7 @@ func NewList(nodes []Node, now time.Time) *List {
 		l.Items = append(l.Items, rowOf(&nodes[i], now))
 	}
 	slices.SortFunc(l.Items, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), natural.Compare(a.Name, b.Name))
 	})
 	return l
 }

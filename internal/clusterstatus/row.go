@@ -57,9 +57,9 @@ type Eviction struct {
 }
 
 func rowOf(n *Node, now time.Time) Row {
-	r := Row{Name: n.Name, Agent: Missing, Created: n.Created, Signals: []Signal{}, Conditions: slices.Clone(n.Conditions), Findings: []string{}}
+	r := Row{Name: n.Name, Agent: n.State(now), Created: n.Created, Signals: []Signal{}, Conditions: slices.Clone(n.Conditions), Findings: []string{}}
 	if a := n.Agent; a != nil {
-		r.addAgent(a, now)
+		r.addAgent(a)
 	}
 	slices.Sort(r.Conditions)
 	if r.Conditions = slices.Compact(r.Conditions); r.Conditions == nil {
@@ -74,20 +74,16 @@ func rowOf(n *Node, now time.Time) Row {
 	return r
 }
 
-func (r *Row) addAgent(a *Agent, now time.Time) {
+func (r *Row) addAgent(a *Agent) {
 	r.Version, r.Pod, r.Thresholds, r.LastCheck, r.Heartbeat = a.Version, a.Pod, a.Thresholds, a.LastCheck, a.Renewed
 	r.Findings = append(r.Findings, a.Findings...)
 	if e := a.LastEviction; !e.Time.IsZero() {
 		r.LastEviction = &Eviction{e.Time, e.Pod, e.Cause}
 	}
-	if a.silent(now) {
-		r.Agent = Silent
+	if r.Agent == Silent {
 		return
 	}
-	r.Agent, r.Reason = Disarmed, a.Reason
-	if a.Armed {
-		r.Agent = Armed
-	}
+	r.Reason = a.Reason
 	r.Conditions = append(r.Conditions, a.Conditions...)
 	r.readings = a.Readings
 	for i := range a.Readings {

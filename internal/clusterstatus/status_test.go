@@ -83,7 +83,7 @@ func nodes() []Node {
 
 func TestList_MostUrgentFirst(t *testing.T) {
 	want := "unprotected pressure-unprotected, unprotected-2 pressure-unprotected, silent agent-silent, missing agent-missing, blind signal-unknown, " +
-		"pressed pressure, gone node-missing, not-ready node-not-ready, refused findings, near near-threshold, disarmed agent-disarmed, w-10 none, w-9 none"
+		"pressed pressure, gone node-missing, not-ready node-not-ready, refused findings, near near-threshold, disarmed agent-disarmed, w-9 none, w-10 none"
 	for range 2 {
 		reversed := nodes()
 		slices.Reverse(reversed)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,29 @@ const (
 )
 
 var severities = []Severity{Error, Warning, Info}
+
+// Compare returns -1 if a severity is worse than another one, 0 if they are equal, and 1 otherwise.
+func (s Severity) Compare(other Severity) int {
+	return cmp.Compare(slices.Index(severities, s), slices.Index(severities, other))
+}
+
+// ErrFindings is the error of a command that found errors, and has written them. ErrIncomplete is that of one that found
+// no error and could not examine everything.
+var (
+	ErrFindings   = errors.New("errors found: see above")
+	ErrIncomplete = errors.New("some facts could not be read: see the findings with a code unknown-…")
+)
+
+// Verdict returns ErrFindings if there is an error among findings, else ErrIncomplete if a relevant fact is unknown.
+func Verdict(found []Finding) error {
+	switch {
+	case Worst(found) == Error:
+		return ErrFindings
+	case Incomplete(found):
+		return ErrIncomplete
+	}
+	return nil
+}
 
 // Finding is one fault, with its remedy.
 type Finding struct {
@@ -75,7 +99,7 @@ func examine[F any](rules []rule[F], f *F, node string) (found []Finding) {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int {
-		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
+		return a.Severity.Compare(b.Severity)
 	})
 	return found
 }

@@ -76,13 +76,13 @@ var agentRules = []rule[Facts]{
 		"set --kubeconfig, run the agent in a pod with a service account, or set --pod-manifests"},
 		func(f *Facts) []trouble { return one(noPodSource(f)) }},
 	{Code{"pods-cgroup-missing", Error, "The cgroups of the node's pods are not where the agent expects them. It cannot evict any.",
-		"set --kubelet-config, which has the kubelet's cgroupRoot, or --kubelet-cgroup-root; check that --cgroup-root is the mount point of the host's cgroup file systems, and that the kubelet has cgroupsPerQOS"},
+		"set --kubelet-config, which has cgroupRoot, or --kubelet-cgroup-root; check that --cgroup-root is where the host's cgroups are mounted, and that the kubelet has cgroupsPerQOS"},
 		func(f *Facts) []trouble { return one(noPodCgroup(f)) }},
 	{Code{"state-not-writable", Warning, "The agent's state cannot be written: timers, conditions and pending statuses are lost with every restart.",
 		"make the directory of --state-file writable for the agent, or set another one"},
 		func(f *Facts) []trouble { return one(f.StateFault.Value) }},
 	{Code{"disarmed-by-file", Info, "The disarm file exists: the agent changes nothing, regardless of the settings in the cluster.",
-		"find out why it was created; then remove it with kubectl exec POD -- /plimsoll arm --local in the agent's pod, or with rm on the node"},
+		"find out why it was created; then remove it with kubectl exec POD -- /plimsoll arm --local in the agent's pod, or rm on the node"},
 		func(f *Facts) []trouble {
 			return when(f.Disarmed.Value, f.Ours.DisarmFile+" exists: the agent is disarmed")
 		}},

@@ -11,8 +11,8 @@ import (
 const (
 	// maxContinued is the maximum number of continued kills. A further one ends at its deadline.
 	maxContinued = 2
-	// stuckTime is how long a kill continues after the last signal. A process that remains then has
-	// its SIGKILL pending, and ends when the kernel lets it.
+	// stuckTime is how long a kill continues after the last signal, or a graceful one after its grace
+	// period. A process that remains then has its SIGKILL pending, and ends when the kernel lets it.
 	stuckTime = 10 * time.Second
 )
 
@@ -127,7 +127,8 @@ func (c *continuedKill) join(ctx context.Context) (Result, error) {
 	return result, &TimeoutError{UID: c.uid, Left: c.left, Cause: ctx.Err()}
 }
 
-// stuck reports whether a continued kill has no further effect.
+// stuck reports whether a continued kill, or a graceful one after its grace period, has no further
+// effect. No near deadline of a caller ends these.
 func (a *attempt) stuck(now time.Time) bool {
-	return a.continued != nil && now.Sub(a.lastSignalAt) > stuckTime
+	return (a.continued != nil || a.graceful) && now.Sub(a.lastSignalAt) > a.k.stuckTime
 }

@@ -26,5 +26,6 @@
 //  7. A kill returns at its deadline, however many processes and directories the pod has; the clock is
 //     read within every batch. The remaining work continues in a goroutine of the Killer, which ends
 //     with the pod or with [Killer.Close]. An incomplete listing neither prevents the signals to the
-//     listed processes, nor the write to cgroup.kill.
+//     listed processes, nor the write to cgroup.kill. A graceful kill also ends when a signal could end
+//     none of the remaining processes.
 package kill

@@ -20,8 +20,8 @@ var (
 	// ErrNotVisible means that processes of the pod are in a PID namespace invisible to this
 	// process, and could not be signalled.
 	ErrNotVisible = errors.New("processes of the pod are in a foreign PID namespace: run with hostPID: true")
-	// ErrTimeout means that processes remained when the context ended. They have received their
-	// signal, unless the context had ended before. See [TimeoutError].
+	// ErrTimeout means that processes remained when the context ended, or when a signal could end none
+	// of them. They have received their signal, unless the context had ended before. See [TimeoutError].
 	ErrTimeout = errors.New("processes of the pod are left")
 	// ErrBusy means that this Killer is performing such a kill already. No signal was sent.
 	ErrBusy = errors.New("another kill is under way")

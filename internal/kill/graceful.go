@@ -13,7 +13,9 @@ import (
 // no process can receive SIGTERM. Processes that start meanwhile, such as shutdown handlers,
 // receive no SIGTERM. A frozen pod stays frozen until it is killed.
 //
-// When ctx ends within the grace period, no process is killed. Returns the errors of Immediate.
+// When ctx ends within the grace period, no process is killed. After it, the kill also ends with
+// [ErrTimeout] when a signal could end none of the remaining processes: the next pod needs its workspace.
+// Returns the errors of Immediate.
 func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, escalate <-chan struct{}) (Result, error) {
 	a, err := k.begin(k.gracefulWorkspace, t)
 	if err != nil {
@@ -28,6 +30,8 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, es
 	}
 	a.w.signalledPIDs = a.w.signalledPIDs[:0] // SIGKILL is counted separately
 	a.result.Signalled = 0
+	a.graceful, a.lastSignalAt = true, time.Now()
+	a.wakeable = false // the eventfd stays readable after an escalation: no wait would last
 	defer a.allowForks()
 	err = a.killUntilEmpty(ctx)
 	return a.result, err

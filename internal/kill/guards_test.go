@@ -126,6 +126,59 @@ func TestAttempt_RefusesOwnProcess(t *testing.T) {
 	}
 }
 
+// plainPod creates a pod in a tree of plain files, with one process that no signal reaches. It returns
+// the pod's directory, its target, and a Killer for the tree.
+func plainPod(t *testing.T) (dir string, target Target, k *Killer) {
+	t.Helper()
+	root, path := t.TempDir(), "/kubepods/pod"+uid
+	dir = root + path
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The PID is beyond PID_MAX_LIMIT: no process has it.
+	for name, text := range map[string]string{"cgroup.procs": "4194304\n", "cgroup.events": "populated 1\n", "cgroup.kill": ""} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(cgroup.At(cgroup.V2, root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	return dir, Target{UID: uid, Path: path, Inode: st.Ino}, k
+}
+
+// A process in an uninterruptible system call does not occupy the workspace of graceful kills for the
+// grace period that an escalation has cut short. The kill waits for it, and does not signal it again and
+// again.
+func TestGraceful_EndsWhenNothingIsLeftToSignal(t *testing.T) {
+	dir, target, k := plainPod(t)
+	k.stuckTime = 50 * time.Millisecond
+	escalate := make(chan struct{})
+	close(escalate)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	result, err := k.Graceful(ctx, target, time.Hour, escalate)
+	var timeout *TimeoutError
+	if !errors.As(err, &timeout) || timeout.Left != 1 || result.Signalled != 1 || result.Rounds != 1 || ctx.Err() != nil {
+		t.Fatalf("got %+v, error %v, the context's is %v: want 1 process signalled and left in 1 round, before the deadline", result, err, ctx.Err())
+	}
+	if err := os.WriteFile(dir+"/cgroup.procs", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/cgroup.events", []byte("populated 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Graceful(ctx, target, time.Hour, nil); err != nil {
+		t.Errorf("the next graceful kill: got error %v", err)
+	}
+}
+
 // A tree of plain files allows links.
 func TestImmediate_FollowsNoSymlink(t *testing.T) {
 	root := t.TempDir()

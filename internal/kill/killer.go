@@ -57,6 +57,7 @@ type Killer struct {
 	gracefulWorkspace   *workspace    // of Graceful and Await
 	usesMrelease        bool          // false only in measurements without process_mrelease
 	maxWait             time.Duration // the constant maxWait; longer in tests of the other events that end a wait
+	stuckTime           time.Duration // the constant stuckTime; shorter in tests
 	continued           continuedKills
 }
 
@@ -112,7 +113,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	if h.LacksKill() {
 		m.signalOneByOne(h)
 	}
-	k := &Killer{mounts: m, usesMrelease: true, maxWait: maxWait, continued: continuedKills{ending: make(chan struct{})}}
+	k := &Killer{mounts: m, usesMrelease: true, maxWait: maxWait, stuckTime: stuckTime, continued: continuedKills{ending: make(chan struct{})}}
 	k.gracefulWorkspace, err = newWorkspace()
 	for i := range k.immediateWorkspaces {
 		if err == nil {
@@ -234,9 +235,10 @@ type attempt struct {
 	fightingRounds int       // rounds that found processes not signalled before, without continued ones
 	signalledAny   bool      // a process was signalled
 	unlistedKilled bool      // processes missing from the listings were signalled
-	lastSignalAt   time.Time // time of the last first signal to a process, or when the kill continued
+	lastSignalAt   time.Time // time of the last first signal to a process, or when the kill continued or a grace period ended
 
 	wakeable  bool            // the eventfd ends a wait
+	graceful  bool            // a graceful kill after its grace period
 	ending    <-chan struct{} // closed by Close; nil until the kill continues
 	continued *continuedKill  // the record of this kill once it continues, nil before
 

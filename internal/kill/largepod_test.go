@@ -348,14 +348,16 @@ func TestStopForks_RestoresLimitAfterTwoKills(t *testing.T) {
 // A process that a signal cannot end does not occupy a workspace forever, even if listings remain
 // incomplete.
 func TestContinuedKill_EndsWhenNothingIsLeftToSignal(t *testing.T) {
-	last := time.Now()
+	last, k := time.Now(), &Killer{stuckTime: stuckTime}
 	for _, incomplete := range []bool{false, true} {
-		a := &attempt{continued: &continuedKill{}, lastSignalAt: last, incomplete: incomplete}
-		if a.stuck(last.Add(stuckTime)) || !a.stuck(last.Add(stuckTime+1)) {
-			t.Errorf("incomplete %t: a continued kill is not stuck exactly after %s without a new signal", incomplete, stuckTime)
+		for _, a := range []*attempt{{k: k, continued: &continuedKill{}}, {k: k, graceful: true}} {
+			a.lastSignalAt, a.incomplete = last, incomplete
+			if a.stuck(last.Add(stuckTime)) || !a.stuck(last.Add(stuckTime+1)) {
+				t.Errorf("incomplete %t, graceful %t: the kill is not stuck exactly after %s without a new signal", incomplete, a.graceful, stuckTime)
+			}
 		}
 	}
-	if a := (&attempt{lastSignalAt: last}); a.stuck(last.Add(time.Hour)) {
-		t.Error("a kill that was not continued counts as stuck")
+	if a := (&attempt{k: k, lastSignalAt: last}); a.stuck(last.Add(time.Hour)) {
+		t.Error("an immediate kill that was not continued counts as stuck")
 	}
 }

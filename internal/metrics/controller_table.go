@@ -89,7 +89,7 @@ var controllerTable = [...]definition{
 	renewals: {"plimsoll_controller_lease_renewals_observed_total", counter, nil, nil,
 		"Observed renewals of node leases."},
 	suspects: {"plimsoll_controller_suspected_nodes", gauge, nil, nil,
-		"Nodes without a heartbeat within the grace period that are not Unknown yet: a live read of their lease is due, or the breaker is open."},
+		"Nodes without a heartbeat within the grace period, but not Unknown yet: a live read of their lease is due, or the breaker is open."},
 	breakerOpen: {"plimsoll_controller_breaker_open", gauge, nil, nil,
 		"1 while so many nodes lost their heartbeat at once that none of them becomes Unknown."},
 	budgetExceeded: {"plimsoll_controller_max_unhealthy_exceeded", gauge, nil, nil,

@@ -91,7 +91,7 @@ var table = [...]definition{
 	evictionsFailed: {"plimsoll_evictions_failed_total", counter, nil, nil,
 		"Evictions that failed. Usually the next pod of the ranking is tried in the same check."},
 	evictionsLimited: {"plimsoll_evictions_limited_total", counter, []label{{"reason", valuesOf(limitNames[:])}}, nil,
-		"Times that evictions began to be limited: the quota of an hour was reached, evictions were ineffective, or the owner of a pod recreates it repeatedly."},
+		"Times that evictions began to be limited: the quota of an hour was reached, evictions were ineffective, or a pod's owner recreates it repeatedly."},
 	podsSpared: {"plimsoll_pods_spared_total", counter, []label{ofStats}, nil,
 		"Pods that were passed over because their end would free too little, in all logged decisions except repeated ones. A pod counts in each of them."},
 	choicesDiffer: {"plimsoll_eviction_choices_differ_total", counter, []label{ofStats}, nil,

@@ -59,7 +59,8 @@ const (
 
 // Explain explains a kill at its place. An answer is clear if the lower bound of one member exceeds the
 // upper bounds of all others by an eighth, doubts of the readings included. What grew most must also
-// have more than half of all growth. Below the limit of one container there is only one member.
+// have more than half of all growth. Below the limit of one container there is only one member. Without
+// a reading soon after the kill, what the kernel ended is the only lower bound.
 //
 // One case is beyond the readings: a member that grew faster than ever until the kill, by no more than all
 // members can have grown together, and freed that by itself before the reading after the kill.
@@ -78,17 +79,15 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 	dense.Before = e.dense()
 	e = &dense
 	total, exact := e.total(k)
-	all, ok := e.members(p)
-	if k.LimitCgroup != "" && p.Limit == "/" {
+	if k.LimitCgroup != "" && p.Limit == "/" || !total.Known {
 		return r // a node in a container does not see the total of its own cgroup
 	}
-	if !ok || !total.Known || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
+	all := e.charged(p)
+	if all == nil {
+		r.HeldMost = e.victimAlone(n, p, total.Value)
 		return r
 	}
-	b := bounds{all: all, total: total.Value, exact: exact}
-	if n := len(e.Before); n > 0 {
-		b.unread = e.After.At.Sub(e.Before[n-1].At)
-	}
+	b := bounds{all: all, total: total.Value, exact: exact, unread: e.unread()}
 	b.set(e.doubt())
 	if m := clearest(all, e.doubt(), (*member).low, (*member).high); m != nil {
 		r.HeldMost = n.party(p, m, m.lower)
@@ -102,6 +101,39 @@ func Explain(n *Node, k *Kill, p *Place, e *Evidence) Report {
 		}
 	}
 	return r
+}
+
+// charged returns the members below the limit with the killed processes, the rest last. It is nil without a
+// complete reading soon after the kill, or if a killed process may belong to any member.
+func (e *Evidence) charged(p *Place) []member {
+	all, ok := e.members(p)
+	if !ok || e.After.At.Before(e.At) || e.After.At.Sub(e.At) > maxDelay || !e.charge(all, p) {
+		return nil
+	}
+	return all
+}
+
+// unread returns the time between the last reading before the kill and the one after it, 0 without one before.
+func (e *Evidence) unread() time.Duration {
+	if n := len(e.Before); n > 0 {
+		return e.After.At.Sub(e.Before[n-1].At)
+	}
+	return 0
+}
+
+// victimAlone returns what held most by the bounds that the killed process sets: its own memory, and for all
+// others together the rest of the total. It is unknown unless that is the victim.
+func (e *Evidence) victimAlone(n *Node, p *Place, total signals.Bytes) Party {
+	name := p.UID
+	if p.Level == PodLevel {
+		name = p.ID
+	}
+	own := min(e.Freed, total)
+	all := []member{{name: name, lower: own, upper: total}, {upper: total - own}}
+	if clearest(all, e.doubt(), (*member).low, (*member).high) == nil {
+		return Party{}
+	}
+	return n.party(p, &all[0], own)
 }
 
 // dense returns the last readings with at most maxUnread between them, and between the last one and the

@@ -111,6 +111,9 @@ func in(uid string) string { return kubepods + "/pod" + uid + "/" + uid + "1" }
 
 type of = []int
 
+// growing are readings before a kill of pod b, which grows.
+var growing = ramp(kubepods, of{500, 200, 100, 200}, of{900, 200, 500, 200})
+
 // ofPods are kills at a limit of all pods, ofOthers those at other limits.
 var (
 	ofPods = map[string]explained{
@@ -144,24 +147,28 @@ var (
 			changed(ramp(kubepods, of{500, 100, 100, 300}, of{950, 100, 100, 750}), 5, func(h *signals.Holdings) { h.Pods[2].Held = amount(90) }), after(kubepods, 960, 100, 0, 800), nil, "pods: unknown, unknown"},
 		"a pod that grew until the kill and freed that at once": {kubepods, in("b"), 1000, 400,
 			ramp(kubepods, of{600, 100, 400, 100}, of{600, 100, 400, 100}), after(kubepods, 200, 100, 0, 100), nil, "pods: unknown, unknown"},
-		"an unreadable member": {kubepods, in("b"), 1000, 600,
-			nil, &changed([]signals.Holdings{*after(kubepods, 300, 100, 100, 100)}, 0, func(h *signals.Holdings) { h.Pods[2].Held.Known = false })[0], nil, "pods: unknown, unknown"},
-		"a late reading": {kubepods, in("b"), 1000, 600,
-			nil, holdings(noon.Add(2*time.Second), kubepods, 300, 100, 100, 100), nil, "pods: unknown, unknown"},
-		"a reading before the kill": {kubepods, in("b"), 1000, 600,
-			nil, holdings(noon.Add(-time.Millisecond), kubepods, 300, 100, 100, 100), nil, "pods: unknown, unknown"},
-		"a reading of another cgroup": {kubepods, in("b"), 1000, 600,
-			nil, after("/", 300, 100, 100, 100), nil, "pods: unknown, unknown"},
-		"an incomplete reading after the kill": {kubepods, in("b"), 1000, 600,
-			nil, incomplete(after(kubepods, 300, 100, 100, 100)), nil, "pods: unknown, unknown"},
+		"an unreadable member": {kubepods, in("b"), 1000, 500,
+			growing, &changed([]signals.Holdings{*after(kubepods, 400, 200, 0, 200)}, 0, func(h *signals.Holdings) { h.Pods[2].Held.Known = false })[0], nil, "pods: unknown, unknown"},
+		"a late reading": {kubepods, in("b"), 1000, 500,
+			growing, holdings(noon.Add(2*time.Second), kubepods, 400, 200, 0, 200), nil, "pods: unknown, unknown"},
+		"a late reading, and a victim that alone held more than half": {kubepods, in("b"), 1000, 600,
+			nil, holdings(noon.Add(2*time.Second), kubepods, 300, 100, 100, 100), nil, "pods: shop/db, unknown"},
+		"a timely reading": {kubepods, in("b"), 1000, 500,
+			growing, after(kubepods, 400, 200, 0, 200), nil, "pods: shop/db, shop/db"},
+		"a reading before the kill": {kubepods, in("b"), 1000, 500,
+			growing, holdings(noon.Add(-time.Millisecond), kubepods, 400, 200, 0, 200), nil, "pods: unknown, unknown"},
+		"a reading of another cgroup": {kubepods, in("b"), 1000, 500,
+			growing, after("/", 400, 200, 0, 200), nil, "pods: unknown, unknown"},
+		"an incomplete reading after the kill": {kubepods, in("b"), 1000, 500,
+			growing, incomplete(after(kubepods, 400, 200, 0, 200)), nil, "pods: unknown, unknown"},
 		"incomplete readings before": {kubepods, in("b"), 1000, 600,
 			partly(ramp(kubepods, of{0, 200, 100, 200}, of{0, 200, 500, 200})), after(kubepods, 400, 200, 0, 200), nil, "pods: shop/db, shop/db"},
 		"a pod that the readings lack may have grown": {kubepods, in("b"), 1000, 600,
 			partly(ramp(kubepods, of{0, 0, 100, -1}, of{0, 0, 500, -1})), after(kubepods, 400, 0, 0, 399), nil, "pods: shop/db, unknown"},
 		"a pod ended meanwhile": {kubepods, in("b"), 1000, 300,
 			ramp(kubepods, of{800, 100, 300, 400}, of{900, 100, 300, 500}), after(kubepods, 100, 100, 0, -1), nil, "pods: unknown, unknown"},
-		"another kill without a known place": {kubepods, in("b"), 1000, 600,
-			nil, after(kubepods, 300, 100, 100, 100), []oomkill.Place{{}}, "pods: unknown, unknown"},
+		"another kill without a known place": {kubepods, in("b"), 1000, 500,
+			growing, after(kubepods, 400, 200, 0, 200), []oomkill.Place{{}}, "pods: unknown, unknown"},
 		"another kill in a pod that may have held more": {kubepods, in("b"), 1000, 450,
 			ramp(kubepods, of{900, 100, 400, 400}, of{900, 100, 400, 400}), after(kubepods, 200, 100, 0, 100), []oomkill.Place{{Cgroup: in("c"), UID: "c"}}, "pods: unknown, unknown"},
 		"another kill elsewhere": {kubepods, in("b"), 1000, 600,

@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// ErrNoChecks is the error for a time in which a recording has no check.
+var ErrNoChecks = errors.New("no check is recorded in this time")
+
 // ErrNoRecording is the error for data without a readable frame.
 var ErrNoRecording = errors.New("no frame of a recording is readable: is it a file of `plimsoll recording export`?")
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/simulate"
 )
 
@@ -41,7 +42,7 @@ func (r *Result) Text(all bool) string {
 		x := &r.Recordings[i]
 		fmt.Fprintf(&b, "%s: node %s, checks: %d, from %s to %s\n", x.File, x.Node, x.Checks, x.Begin.UTC().Format(time.RFC3339), x.End.UTC().Format(time.RFC3339))
 	}
-	return simulate.Printable(b.String())
+	return recording.Printable(b.String())
 }
 
 // cells returns the row of some totals.

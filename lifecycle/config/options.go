@@ -43,7 +43,7 @@ var lifecycleOptions = []options.Option[Controller]{
 		Help: "Pause the toleration timers of pods while the zone of their node is disrupted."},
 
 	{Field: "liveLeaseReads", Live: true, Flag: "live-lease-reads", Shape: options.Boolean, Default: "true", Bool: func(c *Controller) *bool { return &c.LiveLeaseReads },
-		Help: "Read the lease of a node from the API server before the node becomes Unknown, so that a delayed watch is not taken for a dead node."},
+		Help: "Read the lease of a node from the API server before the node becomes Unknown. Without that read, a delayed watch looks like a dead node."},
 	{Field: "liveLeaseReadsPerSecond", Live: true, Flag: "live-lease-reads-per-second", Default: "50", Set: options.Rate(func(c *Controller) *float64 { return &c.LiveLeaseReadsPerSecond }),
 		Help: "Maximum rate of live lease reads. 0: no limit."},
 	{Field: "outageGrace", Live: true, Flag: "outage-grace", Default: "40s", Set: options.NonNegativeDuration(func(c *Controller) *time.Duration { return &c.OutageGrace }),

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 )
 
@@ -18,6 +19,9 @@ type leases struct {
 	listed  bool // the first list is complete
 	updated map[string]time.Time
 }
+
+// maxReason bounds the reason of an agent in bytes: any writer of a lease can write any text.
+const maxReason = 512
 
 // agentLease is the content of an agent's lease.
 type agentLease struct {
@@ -82,7 +86,7 @@ func (s *leases) store(l *coordinationv1.Lease) {
 	if l.Annotations[heartbeat.AnnotationVersion] == "" {
 		return
 	}
-	a := agentLease{armed: l.Annotations[heartbeat.AnnotationArmed], reason: l.Annotations[heartbeat.AnnotationArmedReason]}
+	a := agentLease{armed: l.Annotations[heartbeat.AnnotationArmed], reason: signals.PrintableText(l.Annotations[heartbeat.AnnotationArmedReason], maxReason)}
 	if l.Spec.RenewTime != nil {
 		a.renewed = l.Spec.RenewTime.Time
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/heartbeat"
-	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
 // noAgentsError is the error of a request without a matching agent: none at all, or none on the
@@ -34,11 +33,11 @@ const (
 
 // countAgents returns the number of agents' leases in each namespace. An empty namespace means all
 // of them.
-func countAgents(ctx context.Context, clients *client.Clients, namespace string) (map[string]int, error) {
+func (r *Request) countAgents(ctx context.Context, namespace string) (map[string]int, error) {
 	found := map[string]int{}
 	options := metav1.ListOptions{Limit: leasesPerPage}
 	for range maxPages {
-		list, err := clients.Writing.Leases(namespace).List(ctx, options)
+		list, err := r.Client.Leases(namespace).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -56,13 +55,13 @@ func countAgents(ctx context.Context, clients *client.Clients, namespace string)
 
 // noAgents returns the error with the searched namespace and the namespaces that have agents. It
 // returns nil if the request permits a cluster without agents.
-func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
+func (r *Request) noAgents(none noAgentsError) error {
 	if r.AllowNone && len(none.nodes) == 0 {
 		_, err := fmt.Fprintf(r.Out, "no agent has a lease in the namespace %s: nothing to take back\n", r.Namespace)
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "no agent has a lease in the namespace %s of %s", r.Namespace, clients.Name())
+	fmt.Fprintf(&b, "no agent has a lease in the namespace %s of %s", r.Namespace, r.Cluster)
 	if len(none.nodes) > 0 {
 		fmt.Fprintf(&b, " for %s", strings.Join(none.nodes, ", "))
 	}
@@ -71,17 +70,17 @@ func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
 	} else {
 		fmt.Fprintf(&b, ": %q is not written\n", r.Setting)
 	}
-	b.WriteString(r.otherNamespaces(clients))
+	b.WriteString(r.otherNamespaces())
 	return fmt.Errorf("%s", b.String())
 }
 
 // otherNamespaces returns a sentence about the namespaces that have agents.
-func (r *Request) otherNamespaces(clients *client.Clients) string {
+func (r *Request) otherNamespaces() string {
 	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
 	defer cancel()
-	found, err := countAgents(ctx, clients, metav1.NamespaceAll)
+	found, err := r.countAgents(ctx, metav1.NamespaceAll)
 	if err != nil {
-		return fmt.Sprintf("Other namespaces were not searched: %v. Check --namespace and the context", err)
+		return fmt.Sprintf("Other namespaces were not searched: %v. Check --heartbeat-namespace and the context", err)
 	}
 	here := found[r.Namespace]
 	delete(found, r.Namespace)
@@ -94,7 +93,7 @@ func (r *Request) otherNamespaces(clients *client.Clients) string {
 	}
 	switch {
 	case len(places) > 0:
-		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --namespace"
+		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --heartbeat-namespace"
 	case here > 0:
 		return fmt.Sprintf("The namespace %s has leases of %d other agents. Check the names of the nodes", r.Namespace, here)
 	}

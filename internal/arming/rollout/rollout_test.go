@@ -3,15 +3,20 @@ package rollout
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
+	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 )
 
 // lease returns the lease of an agent, last renewed the given time ago.
@@ -60,7 +65,7 @@ func TestOutcomeOf_FollowsLease(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := r.outcomeOf("n", s, start)
+		got := r.outcomeOf("n", s, begin{here: start, there: start})
 		if tc.want.node = "n"; tc.want.reason == "" {
 			tc.want.reason = got.reason
 		}
@@ -70,22 +75,102 @@ func TestOutcomeOf_FollowsLease(t *testing.T) {
 	}
 }
 
-func TestReport_NamesNodesThatDoNotFollowWithRemedies(t *testing.T) {
+// The age of a lease is by the clock of the API server: the clock of a laptop can be wrong by an hour.
+func TestOutcomeOf_AgeOfLeaseByServersClock(t *testing.T) {
+	s := newLeases()
+	if err := s.Replace([]any{lease("n", "true", "flag", time.Hour)}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Setting: arming.Arm, Now: func() time.Time { return time.Now().Add(-time.Hour) }}
+	if got := r.outcomeOf("n", s, r.begin()); !got.followed {
+		t.Errorf("%+v", got)
+	}
+	if r.Now = nil; r.outcomeOf("n", s, r.begin()).followed {
+		t.Error("a lease of an hour ago counts by the clock of this machine")
+	}
+}
+
+// Nodes that do not follow are first, with remedies. Both parts are in natural order.
+func TestReport_NodesThatDoNotFollowFirst(t *testing.T) {
 	var out bytes.Buffer
 	r := Request{Setting: arming.Arm, Out: &out}
-	err := r.report([]outcome{{node: "a", followed: true, reason: "flag"}, {node: "b", reason: "refused: clock-skew-large, right-missing"}, {node: "c", reason: "the disarm file exists"}})
-	if err == nil {
-		t.Error("no error with unfollowed nodes")
+	s := newLeases()
+	if err := s.Replace([]any{lease("a-10", "true", "flag", 0), lease("a-9", "true", "flag", 0), lease("b-10", "false", "the disarm file exists", 0),
+		lease("b-9", "false", "refused: clock-skew-large, right-missing", 0)}, "1"); err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []string{"a: armed (flag)\n", "b: not armed: refused: clock-skew-large, right-missing\n", "c: not armed: the disarm file exists\n",
-		"--accept-findings=clock-skew-large", "--accept-findings=right-missing", "Remedy: ", "1 of 3 nodes: armed\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, &out)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Nodes = []string{"b-10", "a-10", "b-9", "a-9"}
+	if err := r.report(r.await(ctx, s, r.begin())); err == nil {
+		t.Error("no error with nodes that do not follow")
+	}
+	rest := out.String()
+	for _, want := range []string{"b-9: not armed: refused: clock-skew-large, right-missing\n", "b-10: not armed: the disarm file exists\n", "clock-skew-large: ", "Remedy: ", "--accept-findings=clock-skew-large",
+		"--accept-findings=right-missing", "a-9: armed (flag)\n", "a-10: armed (flag)\n", "2 of 4 nodes: armed\n"} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Errorf("no %q in its place in\n%s", want, &out)
+			continue
 		}
+		rest = after
 	}
 	out.Reset()
 	if err := r.report([]outcome{{node: "a", final: true, ignored: true, reason: "dead"}}); err != nil {
 		t.Errorf("a dead agent causes an error: %v", err)
+	}
+}
+
+func TestProgress_WritesChanges(t *testing.T) {
+	var out bytes.Buffer
+	r, before := Request{Setting: arming.Disarm, Progress: &out}, -1
+	for _, followed := range []bool{false, false, true, true} {
+		before = r.progress([]outcome{{node: "a", followed: followed}, {node: "b", followed: true}}, before)
+	}
+	if want := "1 of 2 nodes: disarmed\n2 of 2 nodes: disarmed\n"; out.String() != want {
+		t.Errorf("got %q, want %q", &out, want)
+	}
+	r.Progress = nil
+	r.progress([]outcome{{node: "a"}}, -1)
+}
+
+// A node that does not exist does not affect the others. A message has the errors of few.
+func TestWrite_ManyNodes(t *testing.T) {
+	var nodes []runtime.Object
+	r := Request{Setting: arming.Arm}
+	for i := range 100 {
+		name := fmt.Sprintf("n-%d", i)
+		r.Nodes = append(r.Nodes, name)
+		if i%2 == 0 {
+			nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	set := fake.NewClientset(nodes...)
+	r.Client = apitest.From(set)
+	err := r.write(t.Context())
+	if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) != maxFaults+1 || !strings.HasPrefix(lines[0], `write the setting "armed" to the node n-1: `) || lines[maxFaults] != "and the errors of 40 more nodes" {
+		t.Errorf("%v", err)
+	}
+	all, err := set.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) != 50 {
+		t.Fatal(len(all.Items), err)
+	}
+	for i := range all.Items {
+		if got := all.Items[i].Annotations[arming.Annotation]; got != "armed" {
+			t.Errorf("%s: %q", all.Items[i].Name, got)
+		}
+	}
+}
+
+// Any writer of a lease can write any text. It reaches no terminal, and stays bounded.
+func TestReport_ReasonIsPrintable(t *testing.T) {
+	var out bytes.Buffer
+	r, s := Request{Setting: arming.Disarm, Nodes: []string{"n"}, Out: &out}, newLeases()
+	if err := s.Replace([]any{lease("n", "false", "\x1b[2J"+strings.Repeat("x", 10_000), 0)}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.report(r.await(t.Context(), s, r.begin())); err != nil || strings.Contains(out.String(), "\x1b") || out.Len() > 2*maxReason {
+		t.Errorf("%v, %d bytes: %.40q", err, out.Len(), &out)
 	}
 }
 
@@ -108,7 +193,7 @@ func TestLeases_RefuseOtherObjects(t *testing.T) {
 	r := Request{Setting: arming.Arm, All: true, Namespace: "ns"}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found := r.await(ctx, s, time.Now()); len(found) != 0 {
+	if found := r.await(ctx, s, r.begin()); len(found) != 0 {
 		t.Errorf("%+v", found)
 	}
 }

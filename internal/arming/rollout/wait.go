@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
-	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
+	"plimsoll.dev/plimsoll/internal/natural"
 )
 
 const (
@@ -34,16 +34,16 @@ var leasePatience = reflector.Timeouts{List: time.Minute, Open: 90 * time.Second
 // wait waits until the agents' leases have the setting, and reports the outcome of each node. All
 // leases are read by one list and one watch. Returns an error if they cannot be read, and those of
 // [Request.report].
-func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
-	seen, begun := newLeases(), time.Now()
-	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.Leases(r.Namespace),
+func (r *Request) wait(ctx context.Context) error {
+	seen, begun := newLeases(), r.begin()
+	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: r.Client.Leases(r.Namespace),
 		Example: &coordinationv1.Lease{}, Into: seen, Patience: leasePatience}
 	if len(r.Nodes) == 1 {
 		kind.Selector = fields.OneTermEqualSelector("metadata.name", r.Nodes[0])
 	}
 	watch, end := context.WithCancel(ctx)
 	failed := make(chan error, 1)
-	ended := kind.Run(watch, clients.Watching, func(ctx context.Context, err error) {
+	ended := kind.Run(watch, r.Client, func(ctx context.Context, err error) {
 		if ctx.Err() == nil {
 			select {
 			case <-failed:
@@ -59,6 +59,17 @@ func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
 		return fmt.Errorf("the setting is written, but the state of the agents is unknown: read their leases in the namespace %s: %w", r.Namespace, cmp.Or(lastError(failed), ctx.Err()))
 	}
 	return r.report(found)
+}
+
+// begin is the begin of a wait by two clocks: that of this machine, and that of the API server.
+type begin struct{ here, there time.Time }
+
+func (r *Request) begin() begin {
+	b := begin{here: time.Now()}
+	if b.there = b.here; r.Now != nil {
+		b.there = r.Now()
+	}
+	return b
 }
 
 func lastError(failed <-chan error) error {
@@ -85,21 +96,24 @@ type outcome struct {
 }
 
 // await returns the outcomes once all are final, or ctx ends.
-func (r *Request) await(ctx context.Context, seen *leases, begun time.Time) []outcome {
+func (r *Request) await(ctx context.Context, seen *leases, begun begin) []outcome {
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
-	for {
+	for before := -1; ; {
 		nodes, complete := seen.nodes()
 		if !r.All {
 			nodes = r.Nodes
 		}
-		slices.Sort(nodes)
+		slices.SortFunc(nodes, natural.Compare)
 		found := make([]outcome, 0, len(nodes))
 		for _, node := range nodes {
 			found = append(found, r.outcomeOf(node, seen, begun))
 		}
 		if complete && !slices.ContainsFunc(found, func(f outcome) bool { return !f.final }) {
 			return found
+		}
+		if complete {
+			before = r.progress(found, before)
 		}
 		select {
 		case <-ctx.Done():
@@ -109,10 +123,32 @@ func (r *Request) await(ctx context.Context, seen *leases, begun time.Time) []ou
 	}
 }
 
-func (r *Request) outcomeOf(node string, seen *leases, begun time.Time) outcome {
+// progress writes how many nodes follow, unless it was so before. It returns that number.
+func (r *Request) progress(found []outcome, before int) int {
+	n := followers(found)
+	if r.Progress != nil && n != before {
+		fmt.Fprintln(r.Progress, r.count(n, found)) // without it the outcome is the same
+	}
+	return n
+}
+
+func followers(found []outcome) (n int) {
+	for i := range found {
+		if found[i].followed {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Request) count(followed int, found []outcome) string {
+	return fmt.Sprintf("%d of %d nodes: %s", followed, len(found), doneText[r.Setting])
+}
+
+func (r *Request) outcomeOf(node string, seen *leases, begun begin) outcome {
 	a, known, updated := seen.agent(node)
 	f := outcome{node: node, reason: cmp.Or(a.reason, "its agent, of an older version, reports no reason")}
-	dead := known && begun.Sub(a.renewed) > maxLeaseAge && updated.IsZero()
+	dead := known && begun.there.Sub(a.renewed) > maxLeaseAge && updated.IsZero()
 	switch {
 	case !known:
 		f.absent, f.reason = true, "no agent has a lease for it in the namespace "+r.Namespace
@@ -122,7 +158,7 @@ func (r *Request) outcomeOf(node string, seen *leases, begun time.Time) outcome 
 		f.final, f.ignored = true, r.Setting != arming.Arm
 		f.reason = "no agent has renewed its lease since " + a.renewed.UTC().Format(time.RFC3339)
 	default: // an agent may refuse to arm itself; it follows the other settings
-		f.final = r.Setting == arming.Arm && updated.Sub(begun) > reactionTime
+		f.final = r.Setting == arming.Arm && updated.Sub(begun.here) > reactionTime
 	}
 	return f
 }
@@ -140,23 +176,14 @@ func (r *Request) follows(a agentLease) bool {
 // maxListed is the number of nodes up to which those that follow are listed.
 const maxListed = 20
 
-// report writes the outcome of every node, those that do not follow last. Returns an
+// report writes the outcome of every node, those that do not follow first. Returns an
 // error if a node does not follow, or has no agent.
 func (r *Request) report(found []outcome) error {
 	if len(found) == 0 {
 		return noAgentsError{written: true}
 	}
 	var b strings.Builder
-	followed, missing := 0, 0
-	for _, f := range found {
-		if f.followed {
-			if followed++; len(found) <= maxListed {
-				fmt.Fprintf(&b, "%s: %s (%s)\n", f.node, doneText[r.Setting], f.reason)
-			}
-		}
-	}
-	codes := map[string]bool{}
-	var absent []string
+	missing, absent, codes := 0, []string(nil), map[string]bool{}
 	for _, f := range found {
 		if f.followed {
 			continue
@@ -175,7 +202,12 @@ func (r *Request) report(found []outcome) error {
 		}
 	}
 	remedies(&b, codes)
-	fmt.Fprintf(&b, "%d of %d nodes: %s\n", followed, len(found), doneText[r.Setting])
+	for _, f := range found {
+		if f.followed && len(found) <= maxListed {
+			fmt.Fprintf(&b, "%s: %s (%s)\n", f.node, doneText[r.Setting], f.reason)
+		}
+	}
+	fmt.Fprintln(&b, r.count(followers(found), found))
 	if _, err := r.Out.Write([]byte(b.String())); err != nil {
 		return fmt.Errorf("read the state of the agents: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,48 +14,64 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll.dev/plimsoll/internal/arming"
-	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
 // fieldManager owns the fields that a request writes.
 const fieldManager = "plimsoll-arming"
 
+const (
+	// writesAtOnce bounds the concurrent writes. A server has to serve thousands of Nodes in the time of a command.
+	writesAtOnce = 8
+	// maxFaults bounds the errors of Nodes in a message.
+	maxFaults = 10
+)
+
 // write writes the setting: by one request for all nodes, or by one for each named node. A node
-// that does not exist does not affect the others. Returns the errors of all.
-func (r *Request) write(ctx context.Context, clients *client.Clients) error {
+// that does not exist does not affect the others. Returns the errors of all, and the first ones of many.
+func (r *Request) write(ctx context.Context) error {
 	if r.All {
-		return r.writeForAll(ctx, clients)
+		return r.writeForAll(ctx)
 	}
-	entries := r.entries(arming.Annotation, arming.AnnotationAccept)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": entries}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": r.entries(arming.Annotation, arming.AnnotationAccept)}})
 	if err != nil {
 		return err
 	}
-	var faults []error
-	for _, node := range r.Nodes {
-		if _, err := clients.Writing.Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-			faults = append(faults, fmt.Errorf("write the setting %q to the node %s: %w", r.Setting, node, err))
-		}
+	faults := make([]error, len(r.Nodes))
+	places := make(chan struct{}, writesAtOnce)
+	var group sync.WaitGroup
+	for i, node := range r.Nodes {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			if _, err := r.Client.Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+				faults[i] = fmt.Errorf("write the setting %q to the node %s: %w", r.Setting, node, err)
+			}
+		})
+	}
+	group.Wait()
+	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults], fmt.Errorf("and the errors of %d more nodes", more))
 	}
 	return errors.Join(faults...)
 }
 
 // writeForAll writes the ConfigMap, and creates it if there is none. Without an agent it is created
 // for [arming.Disarm] only: any other setting would bind a later installation.
-func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) error {
+func (r *Request) writeForAll(ctx context.Context) error {
 	entries := r.entries(arming.KeyAll, arming.KeyAccept)
 	patch, err := json.Marshal(map[string]any{"data": entries})
 	if err != nil {
 		return err
 	}
-	maps := clients.Writing.ConfigMaps(r.Namespace)
+	maps := r.Client.ConfigMaps(r.Namespace)
 	write := func() error {
 		_, err := maps.Patch(ctx, arming.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		return err
 	}
 	if err = write(); apierrors.IsNotFound(err) {
 		if r.Setting != arming.Disarm {
-			if found, err := countAgents(ctx, clients, r.Namespace); err == nil && len(found) == 0 {
+			if found, err := r.countAgents(ctx, r.Namespace); err == nil && len(found) == 0 {
 				return noAgentsError{written: false}
 			}
 		}

@@ -10,10 +10,12 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
@@ -115,4 +117,19 @@ func (r *Request) Agents(ctx context.Context) (map[string]*clusterstatus.Agent, 
 		}
 	})
 	return agents, err
+}
+
+// Arming returns the setting for all nodes, which the ConfigMap has; the zero Source if there is none. Returns an error if
+// the ConfigMap cannot be read.
+func (r *Request) Arming(ctx context.Context) (arming.Source, error) {
+	found, err := r.Client.ConfigMaps(r.Namespace).Get(ctx, arming.ConfigMap, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return arming.Source{}, nil
+	case apierrors.IsForbidden(err):
+		return arming.Source{}, fmt.Errorf("read the setting for all nodes: %w: your account needs the right to get the ConfigMap %s/%s", err, r.Namespace, arming.ConfigMap)
+	case err != nil:
+		return arming.Source{}, fmt.Errorf("read the setting for all nodes in the ConfigMap %s/%s: %w", r.Namespace, arming.ConfigMap, err)
+	}
+	return sourceOf(found.Data[arming.KeyAll], found.Data[arming.KeyAccept]), nil
 }

@@ -2,6 +2,7 @@ package collect_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,9 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
@@ -107,6 +111,46 @@ func TestNodes_Selected(t *testing.T) {
 		if after := c.Calls(); after["LIST nodes"]-before["LIST nodes"] != 1 || after["LIST leases"]-before["LIST leases"] != 1 || len(after) != 2 {
 			t.Errorf("%s: calls %v, then %v", tc.about, before, after)
 		}
+	}
+}
+
+// Settings of arming are read from the ConfigMap and the Nodes; what others wrote there is bounded and printable.
+func TestArming_ReadsSettings(t *testing.T) {
+	_, r := serve(t, fakeapiserver.Size{Nodes: 2})
+	if got, err := r.Arming(t.Context()); err != nil || got != (arming.Source{}) {
+		t.Errorf("without a ConfigMap: %+v, %v", got, err)
+	}
+	hostile := "\x1b[2J" + strings.Repeat("x", 10_000)
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: arming.ConfigMap}, Data: map[string]string{arming.KeyAll: "armed", arming.KeyAccept: "a,b"}}
+	if _, err := r.Client.ConfigMaps(heartbeat.Namespace).Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Arming(t.Context()); err != nil || got != (arming.Source{Setting: "armed", Accepted: "a,b"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{arming.Annotation: hostile, arming.AnnotationAccept: hostile}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Client.Nodes().Patch(t.Context(), fakeapiserver.NodeName(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := r.Nodes(t.Context())
+	if err != nil || nodes[1].Arming != (arming.Source{}) {
+		t.Fatal(nodes, err)
+	}
+	for text, most := range map[string]int{nodes[0].Arming.Setting: 512, nodes[0].Arming.Accepted: 4096} {
+		if len(text) > most || len(text) < most/2 || strings.Contains(text, "\x1b") {
+			t.Errorf("%d bytes: %.40q", len(text), text)
+		}
+	}
+	refused := &collect.Request{Namespace: "ns", Client: dial(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`)
+	}))}
+	if _, err := refused.Arming(t.Context()); err == nil || !strings.Contains(err.Error(), "your account needs the right to get the ConfigMap ns/plimsoll-arming") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/internal/kube/api"
@@ -19,11 +20,13 @@ import (
 // Bounds of texts, in bytes, and of lists.
 const (
 	maxText     = 512
+	maxAccepted = 4096 // of a list of accepted findings: a shorter one would accept less
 	maxFindings = 50
 )
 
 func nodeOf(n *corev1.Node) clusterstatus.Node {
-	node := clusterstatus.Node{Name: printable(n.Name), Created: n.CreationTimestamp.UTC()}
+	node := clusterstatus.Node{Name: printable(n.Name), Created: n.CreationTimestamp.UTC(),
+		Arming: sourceOf(n.Annotations[arming.Annotation], n.Annotations[arming.AnnotationAccept])}
 	ready := false
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
@@ -40,6 +43,11 @@ func nodeOf(n *corev1.Node) clusterstatus.Node {
 		node.Conditions = append(node.Conditions, clusterstatus.NotReady)
 	}
 	return node
+}
+
+// sourceOf returns a setting of arming with its accepted findings.
+func sourceOf(setting, accepted string) arming.Source {
+	return arming.Source{Setting: printable(setting), Accepted: strings.Clone(signals.PrintableText(accepted, maxAccepted))}
 }
 
 // isPressure reports whether a condition is one of those that agents set.

@@ -1,4 +1,4 @@
-// Package probe reads the facts of a node, or of a cluster from outside, for package doctor.
+// Package probe reads the facts of a node for package doctor. Package clusterprobe reads those of a cluster.
 //
 // Duties and invariants:
 //

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
@@ -36,7 +33,7 @@ func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
 
 // server makes all requests to the API server concurrently.
 func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, group *sync.WaitGroup) {
-	group.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
+	group.Go(func() { s.Ahead = doctor.Read(api.ClockAhead(ctx, o.Client, o.Now)) })
 	group.Go(func() { s.Denied = o.denied(ctx) })
 	group.Go(func() {
 		node, err := o.Client.Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
@@ -47,33 +44,6 @@ func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, group *sync.
 		s.KubeletVersion = doctor.Known(node.Status.NodeInfo.KubeletVersion)
 	})
 	group.Go(func() { s.Images = o.images(ctx) })
-}
-
-// ahead compares the local clock with the server's, by the header of an answer. The header has
-// whole seconds: half a second is the best estimate of the truncated part.
-func ahead(ctx context.Context, client api.Interface, now func() time.Time) doctor.Fact[time.Duration] {
-	fail := func(err error) doctor.Fact[time.Duration] { return doctor.Unknown[time.Duration](err.Error()) }
-	requester, is := client.Core().(*rest.RESTClient)
-	if !is {
-		return fail(errors.New("the client has no connection of its own"))
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, requester.Get().AbsPath("/version").URL().String(), nil)
-	if err != nil {
-		return fail(err)
-	}
-	begun := now()
-	answer, err := requester.Client.Do(request)
-	if err != nil {
-		return fail(err)
-	}
-	ended := now()
-	_ = answer.Body.Close()
-	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil {
-		return fail(fmt.Errorf("the server's answer has no time in its header Date: %w", err))
-	}
-	middle := begun.Add(ended.Sub(begun) / 2)
-	return doctor.Known(middle.Sub(date.Add(time.Second / 2)))
 }
 
 // atOnce bounds the number of concurrent reviews of rights.

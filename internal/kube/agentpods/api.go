@@ -28,15 +28,23 @@ var (
 func FromAPI(pod *corev1.Pod) (signals.Pod, error) {
 	converted := Convert(pod)
 	converted.FromAPI = true
-	if static, mirror := pod.Annotations[MirrorAnnotation]; mirror {
-		converted.UID = static
-	} else {
+	converted.UID = UID(pod)
+	if !IsMirror(pod) {
 		converted.Protection = byPriority(pod)
 	}
 	if pod.DeletionTimestamp != nil { // it includes the grace period
 		converted.EndsBy = pod.DeletionTimestamp.UTC()
 	}
 	return converted, Usable(&converted)
+}
+
+// UID returns the UID under which a pod runs on its node and is recorded. For a mirror pod it is that of the static
+// pod, an annotation of any length that the author of the object has chosen.
+func UID(pod *corev1.Pod) string {
+	if static, mirror := pod.Annotations[MirrorAnnotation]; mirror {
+		return static
+	}
+	return string(pod.UID)
 }
 
 // IsMirror reports whether the pod represents a static pod of its node.

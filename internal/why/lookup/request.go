@@ -10,8 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/why"
 )
@@ -54,7 +56,7 @@ func (r *Request) Find(ctx context.Context) (*Result, error) {
 		result.Items[i] = why.Explain(e.Node, e.Eviction)
 	}
 	if all.onlyEarlier {
-		result.heading = fmt.Sprintf("Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", all.pod.UID, placeOf(all.pod))
+		result.heading = fmt.Sprintf("Earlier pods of this name were evicted, as follows. The present one has no record: UID %s, %s.\n\n", signals.PrintableName(agentpods.UID(all.pod)), placeOf(all.pod))
 	}
 	if len(result.Items) == 0 {
 		if r.Pod != "" && (r.Node != "" || r.AllNodes) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/internal/evictionlog/store"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 	"plimsoll.dev/plimsoll/internal/why"
 )
 
@@ -42,13 +43,13 @@ func (r *Request) search(ctx context.Context) (found, error) {
 	}
 	if all.pod != nil && all.pod.Spec.NodeName != "" {
 		of, err := r.readNode(ctx, all.pod.Spec.NodeName)
-		if err == nil && of.has(string(all.pod.UID)) {
+		if err == nil && of.has(all.pod) {
 			of.pod = all.pod
 			return of, nil
 		}
 	}
 	err := store.Each(ctx, r.Client, r.Namespace, func(n store.Node) { all.add(r, n) })
-	all.onlyEarlier = all.pod != nil && len(all.evictions) > 0 && !all.has(string(all.pod.UID))
+	all.onlyEarlier = all.pod != nil && len(all.evictions) > 0 && !all.has(all.pod)
 	return all, err
 }
 
@@ -89,14 +90,17 @@ func (f *found) add(r *Request, n store.Node) {
 }
 
 // isFalse reports whether a record of another node has the UID of the pod, which was on no node but its own: a thief of
-// the token of that other node wrote it.
+// the token of that other node wrote it. The UID of a static pod does not count here: it is an annotation of the mirror
+// pod, and with one of their choice, authors of pods could hide the records of an earlier pod.
 func (f *found) isFalse(uid, node string) bool {
 	return f.pod != nil && uid == string(f.pod.UID) && node != f.pod.Spec.NodeName
 }
 
-// has reports whether a pod has a record.
-func (f *found) has(uid string) bool {
-	return slices.ContainsFunc(f.evictions, func(e why.Explanation) bool { return e.Eviction.UID == uid })
+// has reports whether the records of a pod's node have the pod. A static pod has another UID there than its mirror pod
+// in the API.
+func (f *found) has(pod *corev1.Pod) bool {
+	uid := agentpods.UID(pod)
+	return slices.ContainsFunc(f.evictions, func(e why.Explanation) bool { return e.Eviction.UID == uid && e.Node == pod.Spec.NodeName })
 }
 
 // bound sorts the evictions, and drops those beyond the latest ones. 0 is maxShown.

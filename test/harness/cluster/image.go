@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -33,29 +34,45 @@ type Image struct {
 	Runs  bool // contains the program of [HogImage], so that pods can use it
 }
 
-// importOwnImages builds the program of the containers and imports both images.
+// importOwnImages stores the program of the containers on the node and imports both images.
 func (n *Node) importOwnImages(ctx context.Context) error {
-	if err := n.buildWorkload(ctx); err != nil {
+	if err := n.provideWorkload(); err != nil {
 		return err
 	}
 	return n.Import(ctx, Image{Name: PauseImage, Runs: true}, Image{Name: HogImage, Runs: true})
 }
 
-func (n *Node) buildWorkload(ctx context.Context) error {
+func (n *Node) provideWorkload() error {
 	if built, err := Prebuilt(n.dir, "workload"); built || err != nil {
 		return err
 	}
-	root, err := moduleRoot()
+	program, err := workload()
 	if err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", n.path("workload"), "./test/harness/cluster/workload")
+	return os.WriteFile(n.path("workload"), program, 0o755)
+}
+
+// workload is the program of the containers. Linking it takes a second of a processor, so that the nodes of
+// a process share it. Returns the error of the compiler.
+var workload = sync.OnceValues(func() ([]byte, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "plimsoll-workload-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "workload")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "./test/harness/cluster/workload")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", build.Args, err, out)
+		return nil, fmt.Errorf("%v: %w\n%s", build.Args, err, out)
 	}
-	return nil
-}
+	return os.ReadFile(file)
+})
 
 // MakeImages imports count distinct images of size bytes each and returns their names,
 // plimsoll.test/PREFIX-NUMBER:1. Returns an error if one can not be imported.
@@ -116,7 +133,7 @@ func (n *Node) Load(ctx context.Context, archive, name string) error {
 }
 
 // write creates a docker-archive: layers, a configuration, and a manifest with their names.
-func (i Image) write(archive, dir, workload string) error {
+func (i Image) write(archive, dir, program string) error {
 	var layers, digests []string
 	add := func(name string, fill func(*tar.Writer) error) error {
 		digest, err := writeTar(filepath.Join(dir, name), fill)
@@ -124,7 +141,7 @@ func (i Image) write(archive, dir, workload string) error {
 		return err
 	}
 	if i.Runs {
-		if err := add("program.tar", func(w *tar.Writer) error { return addFile(w, "workload", workload) }); err != nil {
+		if err := add("program.tar", func(w *tar.Writer) error { return addFile(w, "workload", program) }); err != nil {
 			return err
 		}
 	}

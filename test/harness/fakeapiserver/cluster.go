@@ -78,6 +78,7 @@ type store struct {
 
 func (c *Cluster) newStores(now time.Time) map[schema.GroupResource]*store {
 	v1, coordination, apps := corev1.SchemeGroupVersion, schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}, schema.GroupVersion{Group: "apps", Version: "v1"}
+	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	live := func(s *store) *store {
 		s.heartbeats, s.versions = slices.Repeat([]time.Time{now}, s.count), slices.Repeat([]uint64{oldest}, s.count)
 		return s
@@ -103,6 +104,11 @@ func (c *Cluster) newStores(now time.Time) map[schema.GroupResource]*store {
 			build: func(i int, _ time.Time) object { return daemonSet(i, c.born) },
 		},
 	}
+	// Kinds of which a cluster has none at first.
+	for resource, kind := range map[string]string{"validatingadmissionpolicies": "ValidatingAdmissionPolicy", "validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding"} {
+		stores[schema.GroupResource{Group: admission.Group, Resource: resource}] = &store{gv: admission, kind: kind}
+	}
+	stores[schema.GroupResource{Resource: "configmaps"}] = &store{gv: v1, kind: "ConfigMap"}
 	for _, s := range stores {
 		s.written, s.watchers, s.forgot = map[string]object{}, map[*watcher]struct{}{}, oldest
 	}

@@ -45,7 +45,7 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 	if os.Getenv("PLIMSOLL_VM") == "1" {
 		t.Skip("an emulated processor decodes 650 MB for minutes, and memory is charged there as on the machine itself: make test-kernel")
 	}
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		bulk.Server
 	}{
@@ -57,6 +57,7 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 		{"a streamed list of small parts", bulk.Server{Protobuf: true, Streams: true, Grow: smallParts}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // beside each other only: the agents mostly wait
 			tc.Node, tc.Pods, tc.Failed = "large", 500, 400
 			size, err := tc.Prepare()
 			if err != nil {
@@ -64,7 +65,7 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 			}
 			server := httptest.NewServer(&tc.Server)
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-			n := node(t, "large")
+			n := node(t, "large-"+strconv.Itoa(i))
 			l := limited(t, n, server.URL)
 			p := l.start("agent", "--logging-format=json", "--pod-manifests=", "--node-cgroup="+n.Path(), "--enforce-node-allocatable=none", "--healthz-bind-address=", "--heartbeat-namespace=")
 			l.until(p, "the pods are known and the node is examined", func() bool {

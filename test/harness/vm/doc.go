@@ -10,7 +10,9 @@
 //   - The machine is qemu with software emulation, an unmodified Debian kernel, and an initramfs
 //     of static programs: init (see there) and the commands. Its packages are fetched with apt
 //     once and cached by version. If one can not be fetched, the error contains the remedy. The
-//     kernel is that of this machine's Debian release, or of the suite in -kernel.
+//     kernel is that of the suite in -kernel.
+//   - Kernel and root file system come from Debian's mirror, verified with Debian's keyring. The
+//     sources of this machine's apt only install missing programs, so that it can be Ubuntu.
 //   - With node the machine has a root file system of Debian with systemd, made with mmdebstrap
 //     once and cached by its list of packages. init mounts it and continues as systemd, which
 //     starts it again as a service that runs the plan. The machine has the components of

@@ -13,8 +13,18 @@ import (
 	"strings"
 )
 
-// flavour is Debian's kernel for virtual machines: small, with all features of a node.
-const flavour = "linux-image-cloud-amd64"
+const (
+	// flavour is Debian's kernel for virtual machines: small, with all features of a node.
+	flavour = "linux-image-cloud-amd64"
+	// kernelSuite is the Debian release of the kernel, unless another one is named: Linux 6.1.
+	// 6.12 panics in the emulation of qemu 7.2.
+	kernelSuite = "bookworm"
+	// mirror is Debian's own. The sources of this machine's apt can be those of another distribution.
+	mirror = "http://deb.debian.org/debian"
+	// keyring has the keys that sign Debian's archive. Other distributions have a package with it.
+	keyring        = "/usr/share/keyrings/debian-archive-keyring.gpg"
+	keyringPackage = "debian-archive-keyring"
+)
 
 // drivers are the modules of the disks, and of what a node needs beside them: layers of images,
 // small file systems, a network interface. They are in the order of their dependencies.
@@ -35,28 +45,37 @@ var programs = map[string]string{
 	"mke2fs":             "e2fsprogs",
 }
 
-// install installs missing programs; more maps further ones to their packages.
+// install installs missing programs; more maps further ones, and files, to their packages.
 func install(more map[string]string) error {
 	required := maps.Clone(programs)
 	maps.Copy(required, more)
-	var missing []string
-	for program, pkg := range required {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, pkg)
-		}
-	}
+	missing := missingPackages(required)
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
 	remedy := "install " + strings.Join(missing, ", ") + " by hand"
 	if os.Geteuid() != 0 {
-		return errors.New("a virtual machine requires missing programs:  " + remedy + ", or run as root")
+		return errors.New("a virtual machine requires missing packages: " + remedy + ", or run as root")
 	}
 	if err := apt(remedy, "", "update", "-qq"); err != nil {
 		return err
 	}
 	return apt(remedy, "", append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
+}
+
+// missingPackages returns the packages of programs and absolute paths that do not exist.
+func missingPackages(required map[string]string) (missing []string) {
+	for name, pkg := range required {
+		_, err := exec.LookPath(name)
+		if filepath.IsAbs(name) {
+			_, err = os.Stat(name)
+		}
+		if err != nil {
+			missing = append(missing, pkg)
+		}
+	}
+	slices.Sort(missing)
+	return missing
 }
 
 // apt runs apt-get.
@@ -75,7 +94,7 @@ func apt(remedy, dir string, args ...string) error {
 func kernels(suite string) (string, error) {
 	dir, err := cache()
 	name := fmt.Sprintf("kernels-%.4x", sha256.Sum256([]byte(strings.Join(drivers, " "))))
-	if suite != "" {
+	if suite != kernelSuite {
 		name += "-" + suite
 	}
 	return filepath.Join(dir, name), err
@@ -93,8 +112,8 @@ func cache() (string, error) {
 	return filepath.Join(user, "plimsoll", "vm"), nil
 }
 
-// provide returns the newest kernel of a Debian suite in the cache, or fetches one; without a suite,
-// that of this machine's apt sources. To get a newer one, remove the cache.
+// provide returns the newest kernel of a Debian suite in the cache, or fetches one. To get a newer
+// one, remove the cache.
 func provide(suite string) (*kernel, error) {
 	dir, err := kernels(suite)
 	if err != nil {
@@ -142,7 +161,10 @@ func fetch(dir, suite string) (name string, err error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	remedy := "the kernel comes from Debian (" + flavour + "): check that apt works"
+	if err := install(map[string]string{keyring: keyringPackage}); err != nil {
+		return "", err
+	}
+	remedy := "the kernel comes from " + mirror + " (" + flavour + "): check that apt works and reaches it"
 	source, err := aptSource(suite, work)
 	if err != nil {
 		return "", err
@@ -171,20 +193,21 @@ func fetch(dir, suite string) (name string, err error) {
 	return name, os.Rename(filepath.Join(work, "kept"), filepath.Join(dir, name))
 }
 
+// debianSource returns the line of sources.list for one suite of Debian.
+func debianSource(suite string) string {
+	return "deb [signed-by=" + keyring + "] " + mirror + " " + suite + " main"
+}
+
 // aptSource returns the options with which apt knows one suite of Debian only, with its lists in
-// dir. Without a suite there are none.
+// dir.
 func aptSource(suite, dir string) ([]string, error) {
-	if suite == "" {
-		return nil, nil
-	}
 	list, lists := filepath.Join(dir, "sources.list"), filepath.Join(dir, "lists", "partial")
 	if err := os.MkdirAll(lists, 0o755); err != nil {
 		return nil, err
 	}
-	line := "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian " + suite + " main\n"
 	options := []string{"-o", "Dir::Etc::SourceList=" + list, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::State::Lists=" + filepath.Dir(lists),
 		"-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "-o", "APT::Default-Release=" + suite}
-	return slices.Clip(options), os.WriteFile(list, []byte(line), 0o644)
+	return slices.Clip(options), os.WriteFile(list, []byte(debianSource(suite)+"\n"), 0o644)
 }
 
 // newestPackage returns the package that the flavour depends on.

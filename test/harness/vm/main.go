@@ -73,7 +73,7 @@ func parse(mode string, args []string) *options {
 	flags := flag.NewFlagSet("vm "+mode, flag.ExitOnError)
 	flags.IntVar(&o.memory, "m", memory, "memory of the machine in MiB")
 	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
-	flags.StringVar(&o.kernel, "kernel", "", "Debian suite of the kernel, such as bullseye (default that of this machine's apt)")
+	flags.StringVar(&o.kernel, "kernel", kernelSuite, "Debian suite of the kernel, such as bullseye")
 	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end in every case")
 	if mode == "test" {
 		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")

@@ -53,7 +53,7 @@ func provideRoot(ctx context.Context, release string, more []string) (string, er
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
-	if err := install(map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
+	if err := install(map[string]string{"mmdebstrap": "mmdebstrap", keyring: keyringPackage}); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -66,8 +66,8 @@ func provideRoot(ctx context.Context, release string, more []string) (string, er
 	defer os.RemoveAll(work)
 	fmt.Fprintf(os.Stderr, "vm: making a root file system of %s\n", release)
 	begin, tree, image := time.Now(), filepath.Join(work, "tree"), filepath.Join(work, "image")
-	remedy := "the root file system comes from Debian: check that apt works, or remove " + dir
-	if err := command(ctx, remedy, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+names, release, tree); err != nil {
+	remedy := "the root file system comes from " + mirror + ": check that apt works and reaches it, or remove " + dir
+	if err := command(ctx, remedy, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include="+names, release, tree, debianSource(release)); err != nil {
 		return "", err
 	}
 	for _, dir := range []string{wire.Here, "/var/lib/containerd", "/etc/systemd/system.conf.d"} {

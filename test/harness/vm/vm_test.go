@@ -60,7 +60,7 @@ func TestLastLines_SplitsConsole(t *testing.T) {
 
 func TestProvide_UsesNewestKernel(t *testing.T) {
 	t.Setenv("PLIMSOLL_VM_CACHE", t.TempDir())
-	dir, err := kernels("")
+	dir, err := kernels(kernelSuite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +74,43 @@ func TestProvide_UsesNewestKernel(t *testing.T) {
 			}
 		}
 	}
-	k, err := provide("")
+	k, err := provide(kernelSuite)
 	if err != nil || k.name != "linux-image-6.1.0-56-cloud-amd64" || k.vmlinuz != filepath.Join(dir, k.name, "vmlinuz") {
 		t.Fatalf("%+v, %v", k, err)
 	}
 	if len(k.modules) != 2 || filepath.Base(k.modules[0]) != "0-a.ko" {
 		t.Errorf("modules %v are not in their order", k.modules)
+	}
+}
+
+// TestAptSource_IsDebian: without -kernel too, the kernel comes from a suite of Debian and not from
+// the sources of this machine, which can be those of another distribution.
+func TestAptSource_IsDebian(t *testing.T) {
+	dir := t.TempDir()
+	options, err := aptSource(parse("test", []string{"./stats"}).kernel, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Dir::Etc::SourceList=" + filepath.Join(dir, "sources.list"), "Dir::Etc::SourceParts=/dev/null"} {
+		if !slices.Contains(options, want) {
+			t.Errorf("options %q lack %s", options, want)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "sources.list"))
+	const want = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main\n"
+	if err != nil || string(text) != want {
+		t.Errorf("sources.list is %q, %v, want %q", text, err, want)
+	}
+}
+
+func TestMissingPackages_ListsProgramsAndFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keyring.gpg")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]string{file: "present", "sh": "present", file + "x": "keyring", "plimsoll-no-such-program": "a-program"}
+	if got := missingPackages(required); !slices.Equal(got, []string{"a-program", "keyring"}) {
+		t.Errorf("missing %q, want those of the program and the file that do not exist", got)
 	}
 }
 

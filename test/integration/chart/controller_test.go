@@ -12,7 +12,7 @@ import (
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/doctor"
-	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/doctor/clusterprobe"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 	"plimsoll.dev/plimsoll/internal/kube/api/apitest"
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
@@ -39,7 +39,7 @@ func TestController_DoctorDetectsMode(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager-1"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"kube-controller-manager"}}}},
 		})
-		facts := probe.Cluster(t.Context(), probe.ClusterOptions{Client: offline{apitest.From(client)}, Namespace: namespace})
+		facts := clusterprobe.Cluster(t.Context(), clusterprobe.Options{Client: offline{apitest.From(client)}, Namespace: namespace})
 		known, reported := false, false
 		for _, j := range facts.LifecycleControllers.Value {
 			known = known || j.Ours && j.Acts == doctor.Known(c.acts)

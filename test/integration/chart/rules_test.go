@@ -72,7 +72,7 @@ var ruleCases = []ruleCase{
 		"Evicted pods of worker-1 without their status in the API server: 3. Their owners create no replacements.",
 		[]string{`plimsoll_pending_pod_statuses{@agent} 0 3x8 0 3x20`}},
 	{"PlimsollRecordsPending", []string{`plimsoll_pending_eviction_records{@agent} 0 2x40`}, "31m", "@agent", nil,
-		"Evictions of worker-1 without their record in the API server: 2. `plimsoll why` does not know them.",
+		"Evictions of worker-1 without their record in the API server: 2. `kubectl plimsoll why` and `plimsoll why` do not know them.",
 		[]string{`plimsoll_pending_eviction_records{@agent} 0 2x20 0 2x20`}},
 	{"PlimsollConfigRefused", []string{`plimsoll_config_last_reload_successful{@agent} 1 0x20`}, "16m", "@agent", nil,
 		"The program at worker-1 has refused its configuration file for 15 minutes, and works by the one before.",

@@ -65,7 +65,7 @@ func TestLiveness_HardThresholdEvictsOrLogsReason(t *testing.T) {
 	for _, d := range all[:min(20, len(all))] {
 		t.Logf("%s until an eviction was tried for %s in sequence %d", d.took, d.signal, d.sequence)
 	}
-	for _, name := range []string{"evict", "soft-evict", "limited", "blocked", "withdrawn", "escalate", "ineffective", "failed", "none-helps", "given up"} {
+	for _, name := range []string{"evict", "soft-evict", "limited", "blocked", "withdrawn", "escalate", "ineffective", "failed", "none-helps", "given up", "left to the kubelet"} {
 		if sequences-first >= 1000 && counts[name] < 3 {
 			t.Errorf("%s was decided %d times in %d sequences, want at least 3", name, counts[name], sequences)
 		}
@@ -133,6 +133,9 @@ func (n *node) any(name string) *pod {
 	p.Namespace = []string{"cheap", "cheap", "web", "batch"}[r.IntN(4)]
 	p.Owner, p.FromAPI, p.Priority, p.TerminationGracePeriod = name, true, int32(r.IntN(3)), &grace
 	p.budget = []int{allowed, allowed, neverAllowed, neverActedOn}[r.IntN(4)]
+	if r.IntN(8) == 0 {
+		p.resists = time.Duration(1+r.IntN(25)) * time.Second
+	}
 	switch r.IntN(8) {
 	case 0:
 		p.Protection = []signals.Protection{signals.OptedOut, signals.Critical, signals.Static}[r.IntN(3)]

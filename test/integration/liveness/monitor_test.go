@@ -188,8 +188,12 @@ func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 	}
 }
 
-// failures counts unsuccessful evictions.
+// failures counts unsuccessful evictions. The agent waits for those that the API server has recorded.
 func (m *monitor) failures(o *agent.Outcome) {
+	if o.Evicted == nil && o.Inflight != nil {
+		m.pending[o.Inflight.Decided.Pod.UID]++
+		m.counts["left to the kubelet"]++
+	}
 	if len(o.Failed) > 0 && o.Verdict.Target != nil {
 		m.tried.Add(o.Verdict.Target.Signal.Definition().Condition)
 	}

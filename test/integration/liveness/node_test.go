@@ -43,6 +43,8 @@ type pod struct {
 
 	empty    bool          // has no process, only files in memory
 	stubborn bool          // ignores SIGTERM
+	resists  time.Duration // cannot be killed; from its status until the kubelet has ended it; 0: it can
+	failed   bool          // stored as failed by the API server, and no longer listed
 	budget   int           // the answer to its soft eviction
 	unmounts time.Duration // from its end until its resources are released
 	again    time.Duration // from its eviction until its owner replaces it; 0: never
@@ -110,7 +112,7 @@ func (n *node) end(p *pod) {
 	})
 	if p.again > 0 {
 		next := *p
-		next.Pod.EndsBy, next.over, next.uses = time.Time{}, false, uses
+		next.Pod.EndsBy, next.over, next.failed, next.uses = time.Time{}, false, false, uses
 		n.later(p.again, func() {
 			for s := range uses { // at most the capacity
 				uses[s] = min(uses[s], max(n.available(s), 0))
@@ -144,6 +146,9 @@ func (n *node) Measure(context.Context) (all []signals.Candidate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.pods {
+		if p.failed {
+			continue
+		}
 		copied := p.Pod
 		all = append(all, signals.Candidate{Pod: &copied, Usage: &signals.Usage{
 			Memory:    signals.Of(signals.Bytes(p.uses[signals.MemoryAvailable])),
@@ -246,6 +251,9 @@ func (v *victim) Kill(context.Context) (e evict.Ended, err error) {
 	n := v.pod.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if v.pod.resists > 0 && !v.pod.over {
+		return e, errors.New("it cannot be killed")
+	}
 	if !v.pod.over && !v.pod.empty {
 		e.Signalled = 1
 	}
@@ -269,11 +277,24 @@ func (v *victim) Await(ctx context.Context) error {
 // server simulates the API server.
 type server struct{ node *node }
 
-func (s server) Enqueue(evict.Notice)                       {}
-func (s server) Report(context.Context, evict.Notice) error { return nil }
-func (s server) Commit(evict.Notice)                        {}
-func (s server) Cancel(evict.Notice)                        {}
-func (s server) Announce(evict.Notice)                      {}
+func (s server) Enqueue(evict.Notice)  {}
+func (s server) Commit(evict.Notice)   {}
+func (s server) Cancel(evict.Notice)   {}
+func (s server) Announce(evict.Notice) {}
+
+// Report implements evict.Status: the kubelet ends a pod that the agent cannot kill.
+func (s server) Report(_ context.Context, notice evict.Notice) error {
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		if p.UID == notice.Eviction.Pod.UID && p.resists > 0 && !p.failed {
+			p.failed = true
+			n.later(p.resists, func() { n.end(p) })
+		}
+	}
+	return nil
+}
 
 func (s server) Request(_ context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
 	s.node.mu.Lock()

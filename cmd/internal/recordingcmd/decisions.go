@@ -1,4 +1,4 @@
-package main
+package recordingcmd
 
 import (
 	"bufio"
@@ -15,16 +15,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/internal/recording"
-	"plimsoll.dev/plimsoll/simulate"
 )
 
-// decisionLogDir is where the chart lets agents store decisions.
-const decisionLogDir = "/var/lib/plimsoll/decisions"
+// Decisions returns the command that lists stored decisions.
+func (p *Program) Decisions() *cobra.Command {
+	from := source{p, p.DecisionDir}
+	var begin, end, output string
+	example := "  # Those of a recording\n  " + p.Name + " recording decisions incident.recording"
+	if from.dir != "" {
+		example += `
 
-func recordingDecisionsCommand() *cobra.Command {
-	var begin, end, output, dir string
+  # Those of a day
+  plimsoll recording decisions --begin=24h
+
+  # As lines of the decision log, of the node of a pod
+  kubectl exec POD -- /plimsoll recording decisions -o json > decisions.jsonl`
+	}
 	cmd := &cobra.Command{
-		Use:   "decisions [FILE]",
+		Use:   "decisions " + from.usage(),
 		Short: "List or export the decisions that an agent has stored on its node",
 		Long: `Prints the stored lines of the decision log, the oldest first. -o text, the default,
 lists them; -o json exports them as they are in the decision log. The decisions of a
@@ -32,31 +40,36 @@ recording can be read too: name its directory, or a file of plimsoll recording e
 
 A time is in the form of RFC 3339, such as 2026-03-01T12:00:00Z, or a duration
 before now, such as 15m.`,
-		Example: `  plimsoll recording decisions --begin=24h
-  kubectl exec POD -- /plimsoll recording decisions -o json > decisions.jsonl`,
-		Args: recordingSource,
+		Example: example,
+		Args:    from.check,
 	}
-	cmd.Flags().StringVar(&dir, "decision-log-dir", decisionLogDir, "directory of the agent, if no file is given")
+	from.addFlag(cmd, "decision-log-dir")
 	cmd.Flags().StringVar(&begin, "begin", "", "begin of the time to print. Empty: that of the stored decisions")
 	cmd.Flags().StringVar(&end, "end", "", "end of the time to print. Empty: that of the stored decisions")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with the lines of the decision log")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d := decisions{asLines: output == "json"}
 		if output != "text" && !d.asLines {
-			return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
+			return p.Invalid(fmt.Errorf("--output: %q: must be text or json", output))
 		}
 		var err error
 		if d.begin, d.end, err = parseTime(begin, end, time.Now()); err != nil {
-			return invalidError{err}
+			return p.Invalid(err)
 		}
-		data, err := readRecording(cmd.InOrStdin(), sourceOf(args, dir))
+		data, _, err := from.read(cmd, args)
 		if err != nil {
 			return err
 		}
-		return d.print(data, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		err = d.print(data, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		if errors.Is(err, errNoDecision) && p.DecisionDir != "" {
+			return fmt.Errorf("%w, or the --decision-log-dir of the agent", err)
+		}
+		return err
 	}
 	return cmd
 }
+
+var errNoDecision = errors.New("print the decisions of a recording: none is stored in the given time: give another time")
 
 // decisions are the stored decisions of a time; a zero begin or end is that of the recording.
 type decisions struct {
@@ -80,13 +93,13 @@ func (d *decisions) print(data []byte, out, notes io.Writer) error {
 		if n == 1 {
 			fmt.Fprintln(table, "TIME\tDECISION\tPOD\tSUBJECT\tREASON")
 		}
-		fmt.Fprintf(table, "%s\t%s\n", moment(e.Time()), rowOf(e.Decision.Line))
+		fmt.Fprintf(table, "%s\t%s\n", Moment(e.Time()), rowOf(e.Decision.Line))
 	}
 	if damage := r.Damage(); damage.Any() {
 		fmt.Fprintf(notes, "not readable: %s\n", &damage)
 	}
 	if n == 0 {
-		return errors.New("print the decisions of a recording: none is stored in the given time: give the --decision-log-dir of the agent, or another time")
+		return errNoDecision
 	}
 	if err := errors.Join(table.Flush(), w.Flush()); err != nil {
 		return fmt.Errorf("print the decisions of a recording: %w", err)
@@ -111,23 +124,9 @@ func rowOf(line json.RawMessage) string {
 	}
 	columns := []string{d.Decision, d.Pod, cmp.Or(d.Threshold, d.Signal, d.LimitOf), d.Reason}
 	for i := range columns {
-		if columns[i] = simulate.Printable(strings.Join(strings.Fields(columns[i]), " ")); columns[i] == "" {
+		if columns[i] = recording.Printable(strings.Join(strings.Fields(columns[i]), " ")); columns[i] == "" {
 			columns[i] = "-"
 		}
 	}
 	return strings.Join(columns, "\t")
-}
-
-// parseTime returns the begin and the end of a time, zero for empty texts. Returns an error if the flags are invalid.
-func parseTime(begin, end string, now time.Time) (from, to time.Time, err error) {
-	if from, err = parseMoment("--begin", begin, now); err != nil {
-		return from, to, err
-	}
-	if to, err = parseMoment("--end", end, now); err != nil {
-		return from, to, err
-	}
-	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return from, to, fmt.Errorf("--end: %q: is before --begin, which is %s", end, moment(from))
-	}
-	return from, to, nil
 }

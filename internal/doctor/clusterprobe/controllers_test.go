@@ -1,6 +1,7 @@
-package probe
+package clusterprobe
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,13 @@ func TestAgentOf_ReadsLease(t *testing.T) {
 	if len(a.Findings) != 2 || a.Reason != "r" {
 		t.Errorf("%+v", a)
 	}
+	hostile := "\x1b[2J" + strings.Repeat("x", 10_000)
+	a = agentOf(lease("p", "n", 0, map[string]string{version: hostile, findings: strings.Repeat(hostile+",", 100), reason: hostile, thresholds: hostile}), now)
+	for _, text := range append(a.Findings, a.Version, a.Reason, a.Thresholds) {
+		if len(a.Findings) != maxFindings || strings.Contains(text, "\x1b") || len(text) > maxText {
+			t.Fatalf("%d findings, and a text of %d bytes: %.20q", len(a.Findings), len(text), text)
+		}
+	}
 }
 
 func node(manager string, age time.Duration, fields string) corev1.Node {
@@ -104,7 +112,7 @@ func TestControllers_FromLeasesAndPods(t *testing.T) {
 	}
 	client := apitest.From(fake.NewClientset(lease("ps", "plimsoll-controller", time.Second, nil), lease("kube-system", "kube-controller-manager", time.Hour, nil),
 		pod("ps", corev1.Container{Command: []string{"/plimsoll"}, Args: []string{"controller", "--mode=replace"}})))
-	o := ClusterOptions{Client: client, Namespace: "ps"}
+	o := Options{Client: client, Namespace: "ps"}
 	found := o.controllers(t.Context(), nil, now)
 	if len(found.Value) != 1 || !found.Value[0].Ours || found.Value[0].Acts != doctor.Known(true) {
 		t.Errorf("stale lease: %+v", found)

@@ -1,4 +1,4 @@
-package probe
+package clusterprobe
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type controller struct {
 	acts func(args []string) (acts, ok bool)
 }
 
-func (o *ClusterOptions) known() []controller {
+func (o *Options) known() []controller {
 	return []controller{
 		{"plimsoll-controller", o.Namespace, true, replaces},
 		{"kube-controller-manager", "kube-system", false, runsLifecycle},
@@ -34,7 +34,7 @@ func (o *ClusterOptions) known() []controller {
 }
 
 // controllers finds the running controllers, and whether they act.
-func (o *ClusterOptions) controllers(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.LifecycleController] {
+func (o *Options) controllers(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.LifecycleController] {
 	found := []doctor.LifecycleController{}
 	for _, j := range o.known() {
 		lease, err := o.Client.Leases(j.namespace).Get(ctx, j.name, metav1.GetOptions{})
@@ -58,7 +58,7 @@ func (o *ClusterOptions) controllers(ctx context.Context, nodes []corev1.Node, n
 
 // examine determines whether a controller acts: by its command line if its pod is visible, or by
 // its recent writes.
-func (o *ClusterOptions) examine(ctx context.Context, j controller, nodes []corev1.Node, now time.Time) (doctor.LifecycleController, error) {
+func (o *Options) examine(ctx context.Context, j controller, nodes []corev1.Node, now time.Time) (doctor.LifecycleController, error) {
 	one := doctor.LifecycleController{Name: j.name, Ours: j.ours}
 	page := metav1.ListOptions{Limit: pageSize}
 	for {

@@ -1,4 +1,4 @@
-package probe_test
+package clusterprobe_test
 
 import (
 	"fmt"
@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/internal/doctor"
-	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/doctor/clusterprobe"
+	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
 const (
@@ -71,7 +73,7 @@ func TestCluster_ReadsHealthChecks(t *testing.T) {
 		"too many":        {openShift, map[string]string{shiftPath: list("", `{"unhealthyConditions":[`+many+`]}`)}, nil, "more than 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := probe.Cluster(t.Context(), probe.ClusterOptions{Client: clientOf(t, apiServer(t, c.groups, c.answers)), Namespace: "n"}).Repairs
+			got := clusterprobe.Cluster(t.Context(), clusterprobe.Options{Client: clientOf(t, apiServer(t, c.groups, c.answers)), Namespace: "n"}).Repairs
 			if got.Known != (c.unknown == "") || !strings.Contains(got.Cause, c.unknown) {
 				t.Errorf("known %v, %q, want %q", got.Known, got.Cause, c.unknown)
 			}
@@ -86,6 +88,15 @@ func TestCluster_ReadsHealthChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+func clientOf(t *testing.T, url string) api.Interface {
+	t.Helper()
+	client, err := api.New(&rest.Config{Host: url, QPS: -1}, http.DefaultClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // apiServer returns the address of a server with these groups and answers.

@@ -1,4 +1,4 @@
-package probe
+package clusterprobe
 
 import (
 	"cmp"
@@ -55,7 +55,7 @@ const (
 
 // repairs reads the conditions with status True by which nodes are repaired. A cluster without
 // health checks has none. What was read before an error is part of an unknown fact.
-func (o *ClusterOptions) repairs(ctx context.Context) doctor.Fact[[]doctor.Repair] {
+func (o *Options) repairs(ctx context.Context) doctor.Fact[[]doctor.Repair] {
 	client, is := o.Client.Core().(*rest.RESTClient)
 	if !is || client == nil {
 		return doctor.Unknown[[]doctor.Repair]("the client has no connection of its own")

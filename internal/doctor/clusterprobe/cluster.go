@@ -1,6 +1,7 @@
-package probe
+package clusterprobe
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -12,26 +13,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/kube/api"
 )
 
-// ClusterOptions are the inputs of Cluster.
-type ClusterOptions struct {
+// Patience is the default bound of a probe.
+const Patience = 10 * time.Second
+
+// Options are the inputs of [Cluster].
+type Options struct {
 	Client    api.Interface
 	Namespace string // of the agents' leases and of the controller
+	// Patience bounds the duration; 0 is [Patience].
+	Patience time.Duration
 	// Now reads the local clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Cluster reads the facts of a cluster from outside of its nodes, within [Patience].
-func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+// Cluster reads the facts of a cluster, within the patience of the options.
+func Cluster(ctx context.Context, o Options) (f doctor.ClusterFacts) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Patience, Patience))
 	defer cancel()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	f.Ahead = ahead(ctx, o.Client, o.Now) // ages of leases are by the server's clock
+	f.Ahead = doctor.Read(api.ClockAhead(ctx, o.Client, o.Now)) // ages of leases are by the server's clock
 	now := o.Now().Add(-f.Ahead.Value)
 	nodes, err := o.Client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -51,7 +58,7 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 }
 
 // policies returns the names of the ValidatingAdmissionPolicies with a binding.
-func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
+func (o *Options) policies(ctx context.Context) doctor.Fact[[]string] {
 	bindings, err := o.Client.PolicyBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return doctor.Unknown[[]string](err.Error())
@@ -72,7 +79,7 @@ func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
 }
 
 // nodes returns the cluster's nodes, each with its agent.
-func (o *ClusterOptions) nodes(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Node] {
+func (o *Options) nodes(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Node] {
 	leases, err := o.Client.Leases(o.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return doctor.Unknown[[]doctor.Node](err.Error())
@@ -100,15 +107,28 @@ const (
 	findings   = prefix + "findings"
 )
 
+// Bounds of what any writer of a lease can write: texts in bytes, and the number of findings.
+const (
+	maxText     = 512
+	maxFindings = 50
+)
+
+func printable(text string) string { return signals.PrintableText(text, maxText) }
+
 // agentOf reads a lease; nil if it is not the lease of an agent.
 func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
 	if _, is := l.Annotations[version]; !is || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return nil
 	}
 	a := &doctor.Agent{
-		Version: l.Annotations[version], Thresholds: l.Annotations[thresholds], Reason: l.Annotations[reason],
-		Findings: strings.FieldsFunc(l.Annotations[findings], func(r rune) bool { return r == ',' }),
-		Silent:   now.Sub(l.Spec.RenewTime.Time), Lasts: time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second,
+		Version: printable(l.Annotations[version]), Thresholds: printable(l.Annotations[thresholds]), Reason: printable(l.Annotations[reason]),
+		Silent: now.Sub(l.Spec.RenewTime.Time), Lasts: time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second,
+	}
+	for code := range strings.FieldsFuncSeq(l.Annotations[findings], func(r rune) bool { return r == ',' }) {
+		if len(a.Findings) == maxFindings {
+			break
+		}
+		a.Findings = append(a.Findings, printable(code))
 	}
 	if flag, there := l.Annotations[armed]; there {
 		a.Armed, _ = strconv.ParseBool(flag) // an unreadable value means disarmed

@@ -1,4 +1,4 @@
-package main
+package recordingcmd
 
 import (
 	"errors"
@@ -12,29 +12,31 @@ import (
 	"plimsoll.dev/plimsoll/internal/report"
 )
 
-var errNoReportCommand = errors.New("plimsoll report needs a command: incident or trial")
-
-func reportCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "report",
-		Short: "Make a report from recordings",
-		Long:  `Makes a report of one file from what agents have recorded on their nodes.`,
-		RunE:  func(*cobra.Command, []string) error { return invalidError{errNoReportCommand} },
-	}
-	cmd.AddCommand(reportIncidentCommand(), reportTrialCommand())
-	return cmd
-}
-
-// incidentReport are the flags of plimsoll report incident.
+// incidentReport are the flags of report incident.
 type incidentReport struct {
+	program      *Program
 	begin, end   string
 	since        time.Duration
 	output, file string
 	recording    string
 }
 
-func reportIncidentCommand() *cobra.Command {
-	var r incidentReport
+// Incident returns the command that makes a report of an incident.
+func (p *Program) Incident() *cobra.Command {
+	r := incidentReport{program: p}
+	example := "  # Of an export\n  " + p.Name + " report incident --recording=incident.recording -f incident.html"
+	if p.RecordingDir != "" {
+		example += `
+
+  # Of the last hour on this node
+  plimsoll report incident --since=1h -f incident.html
+
+  # Of a time, as Markdown
+  plimsoll report incident --begin=2026-03-01T12:00:00Z --end=2026-03-01T12:10:00Z -o md
+
+  # Of the node of a pod
+  kubectl exec POD -- /plimsoll report incident --since=1h > incident.html`
+	}
 	cmd := &cobra.Command{
 		Use:   "incident",
 		Short: "Show what happened on a node in a time, as one file",
@@ -55,11 +57,8 @@ no command line and no environment, since none is recorded.
 
 Exit status: 0 written, 1 the recording can not be read, or nothing is recorded in
 that time, 2 a flag is not valid, or the file is no recording.`,
-		Example: `  plimsoll report incident --since=1h -f incident.html
-  plimsoll report incident --recording=incident.recording -f incident.html
-  plimsoll report incident --begin=2026-03-01T12:00:00Z --end=2026-03-01T12:10:00Z -o md
-  kubectl exec POD -- /plimsoll report incident --since=1h > incident.html`,
-		Args: noArguments,
+		Example: example,
+		Args:    p.noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.begin, "begin", "", "begin of the time. Empty: that of the recording")
@@ -67,7 +66,11 @@ that time, 2 a flag is not valid, or the file is no recording.`,
 	f.DurationVar(&r.since, "since", 0, "duration of the time until now, in place of --begin and --end")
 	f.StringVarP(&r.output, "output", "o", "html", "form of the report: html, md, or svg")
 	f.StringVarP(&r.file, "file", "f", "", "file to write. Empty: standard output")
-	f.StringVar(&r.recording, "recording", recordingDir, "recording to read: the directory of an agent, or a file of plimsoll recording export. - is standard input")
+	what := "recording to read: the directory of an agent, or a file of plimsoll recording export. - is standard input"
+	if p.RecordingDir == "" {
+		what = "`file` of plimsoll recording export to read. - is standard input"
+	}
+	f.StringVar(&r.recording, "recording", p.RecordingDir, what)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd, time.Now()) }
 	return cmd
 }
@@ -76,18 +79,18 @@ that time, 2 a flag is not valid, or the file is no recording.`,
 func (r *incidentReport) run(cmd *cobra.Command, now time.Time) error {
 	options, render, err := r.compile(now)
 	if err != nil {
-		return invalidError{err}
+		return r.program.Invalid(err)
 	}
-	data, err := readRecording(cmd.InOrStdin(), r.recording)
+	data, err := r.program.Read(cmd.InOrStdin(), r.recording)
 	if err != nil {
 		return err
 	}
 	incident, err := report.Read(data, options)
 	switch {
 	case errors.Is(err, recording.ErrNoRecording):
-		return invalidError{fmt.Errorf("report %s: %w", r.recording, err)}
+		return r.program.Invalid(fmt.Errorf("report %s: %w", r.recording, err))
 	case errors.Is(err, report.ErrNothing):
-		return fmt.Errorf("report %s: %w: plimsoll recording info shows what is recorded", r.recording, err)
+		return fmt.Errorf("report %s: %w: %s recording info shows what is recorded", r.recording, err, r.program.Name)
 	case err != nil:
 		return fmt.Errorf("report %s: %w", r.recording, err)
 	}
@@ -104,6 +107,9 @@ func (r *incidentReport) run(cmd *cobra.Command, now time.Time) error {
 
 // compile returns the time and the form of the report. Returns an error for a flag that is not valid.
 func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*report.Incident) []byte, err error) {
+	if r.recording == "" {
+		return o, nil, errors.New("--recording: give a file of plimsoll recording export")
+	}
 	switch r.output {
 	case "html":
 		render = (*report.Incident).HTML
@@ -114,13 +120,13 @@ func (r *incidentReport) compile(now time.Time) (o report.Options, render func(*
 	default:
 		return o, nil, fmt.Errorf("--output: %q: must be html, md or svg", r.output)
 	}
-	o.Begin, o.End, err = parsePeriod(r.begin, r.end, r.since, now)
+	o.Begin, o.End, err = ParsePeriod(r.begin, r.end, r.since, now)
 	return o, render, err
 }
 
-// parsePeriod returns the begin and the end of a time, by --begin and --end or by --since, zero for the whole time.
+// ParsePeriod returns the begin and the end of a time, by --begin and --end or by --since, zero for the whole time.
 // Returns an error if the flags are invalid.
-func parsePeriod(begin, end string, since time.Duration, now time.Time) (from, to time.Time, err error) {
+func ParsePeriod(begin, end string, since time.Duration, now time.Time) (from, to time.Time, err error) {
 	switch {
 	case since < 0:
 		return from, to, fmt.Errorf("--since: %s: must be at least 0", since)

@@ -1,0 +1,151 @@
+package recordingcmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/internal/recording"
+)
+
+const aboutExport = `Exports the part of a recording between two times. It is copied as it is, from the last
+state of the decisions before --begin on, so that plimsoll simulate --recording repeats
+it exactly.%s
+
+A time is in the form of RFC 3339, such as 2026-03-01T12:00:00Z, or a duration
+before now, such as 15m.
+
+The names, namespaces, owners, requests and volumes of pods are exported. No
+command line and no environment is recorded.`
+
+const aboutScenario = ` -o scenario makes a NodeScenario of it instead, which plimsoll simulate runs
+with any configuration; its first lines name what a scenario has not.`
+
+// Export returns the command that exports a part of a recording.
+func (p *Program) Export() *cobra.Command {
+	from, x := source{p, p.RecordingDir}, export{program: p}
+	var begin, end, file string
+	output := "recording"
+	more, example := "", "  # The last hour\n  "+p.Name+" recording export --begin=1h -f incident.recording"
+	if p.WriteScenario != nil {
+		more = aboutScenario
+	}
+	if from.dir == "" {
+		example += " node.recording"
+	} else {
+		example += `
+
+  # Of the node of a pod
+  kubectl exec POD -- /plimsoll recording export --begin=1h > incident.recording
+
+  # As a scenario
+  plimsoll recording export -o scenario --begin=15m --end=10m incident.recording > incident.yaml`
+	}
+	cmd := &cobra.Command{
+		Use:     "export " + from.usage(),
+		Short:   "Export a time of a recording",
+		Long:    fmt.Sprintf(aboutExport, more),
+		Example: example,
+		Args:    from.check,
+	}
+	from.addFlag(cmd, "recording-dir")
+	f := cmd.Flags()
+	f.StringVar(&begin, "begin", "", "begin of the time to export. Empty: that of the recording")
+	f.StringVar(&end, "end", "", "end of the time to export. Empty: that of the recording")
+	f.StringVarP(&file, "file", "f", "", "file to write. Empty: standard output")
+	if p.WriteScenario != nil {
+		f.StringVarP(&output, "output", "o", output, "form of the export: recording, or scenario")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := x.compile(begin, end, output, time.Now()); err != nil {
+			return p.Invalid(err)
+		}
+		data, _, err := from.read(cmd, args)
+		if err != nil {
+			return err
+		}
+		return x.run(data, cmd.OutOrStdout(), file)
+	}
+	return cmd
+}
+
+// export is a time of a recording to be exported.
+type export struct {
+	program    *Program
+	begin, end time.Time
+	scenario   bool
+}
+
+func (x *export) compile(begin, end, output string, now time.Time) (err error) {
+	if x.begin, x.end, err = parseTime(begin, end, now); err != nil {
+		return err
+	}
+	switch output {
+	case "recording":
+	case "scenario":
+		x.scenario = true
+	default:
+		return fmt.Errorf("--output: %q: must be recording or scenario", output)
+	}
+	return nil
+}
+
+// run writes the export to a file, or to out if its name is empty.
+func (x *export) run(data []byte, out io.Writer, file string) (err error) {
+	if file == "" && !x.scenario && IsTerminal(out) {
+		return x.program.Invalid(errors.New("a recording is not for a terminal: give --file, or redirect standard output"))
+	}
+	if file != "" {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return fmt.Errorf("export a recording: %w", err)
+		}
+		defer func() {
+			if closed := f.Close(); err == nil && closed != nil {
+				err = fmt.Errorf("export a recording: %w", closed)
+			}
+			if err != nil {
+				_ = os.Remove(file) // a part of an export looks like a whole one
+			}
+		}()
+		return x.write(data, f)
+	}
+	return x.write(data, out)
+}
+
+func (x *export) write(data []byte, out io.Writer) error {
+	w := bufio.NewWriterSize(out, 1<<20)
+	var checks int
+	var err error
+	if x.scenario {
+		var part strings.Builder
+		if checks, err = recording.Excerpt(data, x.begin, x.end, &part); err == nil && checks > 0 {
+			err = x.program.WriteScenario([]byte(part.String()), w)
+		}
+	} else {
+		checks, err = recording.Excerpt(data, x.begin, x.end, w)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("export a recording: %w", err)
+	case checks == 0:
+		return fmt.Errorf("export a recording: %w: %s recording info shows what is recorded", recording.ErrNoChecks, x.program.Name)
+	}
+	return w.Flush()
+}
+
+// IsTerminal reports whether an output is a terminal.
+func IsTerminal(out io.Writer) bool {
+	f, is := out.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
