@@ -1,12 +1,10 @@
 package simulate
 
 import (
-	"encoding/json"
 	"maps"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
-	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -31,10 +29,10 @@ type Course struct {
 	Pressure  [signals.ConditionCount]time.Duration // in which the condition was True
 	Least     signals.Measured[signals.Bytes]       // memory left before an OOM kill, at least
 	Exhausted time.Time                             // the first check without any, by the time of day; zero: none
-	// ExhaustedFor is the time without any memory left, from check to check. Kills is the number of recorded OOM kills
-	// for the memory of the node or of all pods that the course does not avoid.
+	// ExhaustedFor is the time without any memory left, from check to check. Kills is the number of processes that the
+	// kernel killed, as recorded, for the memory of the node or of all pods, and that the course does not save.
 	ExhaustedFor time.Duration
-	Kills        int
+	Kills        int64
 
 	at          time.Time // the last check
 	set         signals.ConditionSet
@@ -82,7 +80,7 @@ func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error)
 		case e.Usage != nil:
 			x.addUsage(e.Usage)
 		case e.Decision != nil:
-			x.addKill(e.Decision)
+			x.addLine(e.Decision)
 		case e.Check != nil:
 			if err := x.addCheck(e.Check); err != nil {
 				return nil, err
@@ -99,27 +97,6 @@ func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error)
 	return results, nil
 }
 
-// killCounter is the kernel's counter of OOM kills, as far as it is recorded.
-type killCounter struct{ first, last int64 }
-
-func (c *killCounter) add(n int64) {
-	if n == recording.Unknown {
-		return
-	}
-	if c.first == recording.Unknown {
-		c.first = n
-	}
-	c.last = n
-}
-
-// since returns the kills since the first value, [recording.Unknown] without one.
-func (c *killCounter) since() int64 {
-	if c.first == recording.Unknown {
-		return recording.Unknown
-	}
-	return max(c.last-c.first, 0)
-}
-
 // comparer follows the pods of a recording.
 type comparer struct {
 	pods     map[string]*track // by UID
@@ -128,30 +105,17 @@ type comparer struct {
 	from, to time.Time // of the checks, by the time of day
 	recorded Course
 	kills    killCounter
+	shortage shortage
+	node     signals.Observations // of the last check
 }
 
 // beginRun forgets the pods that have not ended: some may have ended between two runs of the agent. What was
 // the case in between is not known.
 func (x *comparer) beginRun() {
 	maps.DeleteFunc(x.pods, func(_ string, t *track) bool { return t.ended.IsZero() })
-	x.recorded.isExhausted = false
+	x.recorded.isExhausted, x.shortage = false, shortage{}
 	for _, v := range x.variants {
 		v.course.isExhausted = false
-	}
-}
-
-// addKill adds an OOM kill for the memory of the node or of all pods. Another configuration avoids it if its node
-// had more memory than the recorded one.
-func (x *comparer) addKill(d *recording.Decision) {
-	var kill struct{ Decision, LimitOf string }
-	if json.Unmarshal(d.Line, &kill) != nil || kill.Decision != "oom-kill" || kill.LimitOf != "node" && kill.LimitOf != "pods" {
-		return
-	}
-	x.recorded.Kills++
-	for _, v := range x.variants {
-		if v.now = d.At; v.more(d.At.Add(-eviction.ReactionTime)) <= 0 {
-			v.course.Kills++
-		}
 	}
 }
 
@@ -220,7 +184,7 @@ func (x *comparer) addCheck(c *recording.Check) error {
 	if x.checks++; x.checks == 1 {
 		x.from = c.At()
 	}
-	x.to = c.At()
+	x.to, x.node = c.At(), c.Snapshot.Node
 	x.recorded.add(c, c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
 	if a != nil {
 		x.apply(c)
@@ -237,6 +201,7 @@ func (x *comparer) apply(c *recording.Check) {
 	if e == nil || e.DryRun {
 		return
 	}
+	x.shortage = shortage{}
 	course.Evictions = append(course.Evictions, CourseEviction{c.At(), e.Pod.Key(), e.Cause, c.Snapshot.Kind == signals.Early})
 	if _, err := signals.Parse(e.Cause); err != nil {
 		return // above a limit of its own, with either configuration

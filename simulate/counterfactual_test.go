@@ -3,6 +3,9 @@ package simulate_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,47 +110,67 @@ func TestCompareEach_EqualsCompareRecording(t *testing.T) {
 	}
 }
 
-// An OOM kill at 12 s for the memory of the node does not happen if a pod was evicted at 11 s. At 21 s the recorded
-// agent has evicted it, so that both courses have the memory of the recording.
+// An OOM kill at 12 s for the memory of the node does not happen if a pod was evicted at 11 s, which frees 400 MiB: in the
+// pessimistic course only if that covers the missing amount. At 21 s the recorded agent has evicted it, so that both
+// courses have the memory of the recording.
 func TestCompare_AvoidsOOMKills(t *testing.T) {
+	const killed = `{"decision":"oom-kill","limitOf":"node"}`
+	missing := func(available, shortage int) string {
+		return fmt.Sprintf(`{"decision":"would-evict","signal":"memory.available","available":%d,"choice":{"cause":"memory.available","shortage":%d}}`, available*mebi, shortage*mebi)
+	}
 	for about, tc := range map[string]struct {
-		seconds   float64
-		line      string
+		lines     map[float64]string // by their seconds
 		threshold string
-		recorded  int
-		kills     int
+		recorded  int64
+		kept      int64
+		grown     int64
 	}{
-		"avoided":               {12, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 0},
-		"not avoided":           {12, `{"decision":"oom-kill","limitOf":"pods"}`, "250Mi", 1, 1},
-		"before the eviction":   {10.9, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
-		"too soon after it":     {11.02, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
-		"as recorded":           {30, `{"decision":"oom-kill","limitOf":"node"}`, "700Mi", 1, 1},
-		"at the limit of a pod": {12, `{"decision":"oom-kill","limitOf":"pod"}`, "700Mi", 0, 0},
-		"another line":          {12, `{"decision":"evict","limitOf":"node"}`, "700Mi", 0, 0},
+		"avoided, if the size is kept": {map[float64]string{12: killed}, "700Mi", 1, 0, 1},
+		"not avoided":                  {map[float64]string{12: `{"decision":"oom-kill","limitOf":"pods"}`}, "250Mi", 1, 1, 1},
+		"before the eviction":          {map[float64]string{10.9: killed}, "700Mi", 1, 1, 1},
+		"too soon after it":            {map[float64]string{11.02: killed}, "700Mi", 1, 1, 1},
+		"as recorded":                  {map[float64]string{30: killed}, "700Mi", 1, 1, 1},
+		"at the limit of a pod":        {map[float64]string{12: `{"decision":"oom-kill","limitOf":"pod"}`}, "700Mi", 0, 0, 0},
+		"another line":                 {map[float64]string{12: `{"decision":"evict","limitOf":"node"}`}, "700Mi", 0, 0, 0},
+
+		"the missing amount is free":         {map[float64]string{11.5: missing(600, 400), 12: killed}, "700Mi", 1, 0, 0},
+		"less than that is free":             {map[float64]string{11.5: missing(600, 401), 12: killed}, "700Mi", 1, 0, 1},
+		"memory fell after the decision":     {map[float64]string{2: missing(900, 101), 12: killed}, "700Mi", 1, 0, 1},
+		"memory fell, and enough is free":    {map[float64]string{2: missing(900, 100), 12: killed}, "700Mi", 1, 0, 0},
+		"not evicted, and little is missing": {map[float64]string{11.5: missing(600, 1), 12: killed}, "250Mi", 1, 1, 1},
+		"the decision is too old":            {map[float64]string{-49: missing(600, 100), 12: killed}, "700Mi", 1, 0, 1},
+		"the decision is later":              {map[float64]string{12: killed, 12.5: missing(600, 100)}, "700Mi", 1, 0, 1},
+		"the choice has no missing amount":   {map[float64]string{11.5: missing(600, 0), 12: killed}, "700Mi", 1, 0, 1},
+		"the decision is for a disk":         {map[float64]string{11.5: strings.ReplaceAll(missing(600, 100), "memory", "nodefs"), 12: killed}, "700Mi", 1, 0, 1},
+		"an eviction freed memory":           {map[float64]string{20.25: missing(290, 10), 22: killed}, "1500Mi", 1, 0, 1},
+		"a kill freed memory":                {map[float64]string{11.5: missing(600, 100), 12: killed, 13: killed}, "700Mi", 2, 0, 1},
+		"several processes":                  {map[float64]string{11.5: missing(600, 100), 12: `{"decision":"oom-kill","limitOf":"node","kills":50}`}, "700Mi", 50, 0, 50},
 	} {
-		c, err := simulate.CompareRecording(withLine(t, tc.seconds, tc.line), other(t, tc.threshold, ""))
+		c, err := simulate.CompareRecording(withLines(t, tc.lines), other(t, tc.threshold, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Recorded.Kills != tc.recorded || c.Kept.Kills != tc.kills {
-			t.Errorf("%s: %d recorded, %d with the other configuration, want %d and %d", about, c.Recorded.Kills, c.Kept.Kills, tc.recorded, tc.kills)
+		if c.Recorded.Kills != tc.recorded || c.Kept.Kills != tc.kept || c.Grown.Kills != tc.grown {
+			t.Errorf("%s: %d recorded, %d and %d with the other configuration, want %d, %d and %d", about, c.Recorded.Kills, c.Kept.Kills, c.Grown.Kills, tc.recorded, tc.kept, tc.grown)
 		}
 	}
 }
 
-// withLine is the recording of a leak with a line of the decision log: behind the last check that is at most half a
+// withLines is the recording of a leak with lines of the decision log: each behind the last check that is at most half a
 // second later.
-func withLine(t *testing.T, seconds float64, line string) (data []byte) {
+func withLines(t *testing.T, lines map[float64]string) (data []byte) {
 	t.Helper()
 	var e *recording.Encoder
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	at := begun.Add(time.Duration(seconds * float64(time.Second)))
+	left := slices.Sorted(maps.Keys(lines))
 	r := recording.NewReader(leak(t, podOf("hog"), podOf("other")))
-	added := false
 	for entry := r.Next(); entry != nil; entry = r.Next() {
-		if now := entry.Time(); !added && e != nil && !now.IsZero() && now.After(at.Add(time.Second/2)) {
-			added = true
-			data, _ = e.Decision(data, &recording.Decision{At: at, Line: []byte(line)})
+		for now := entry.Time(); e != nil && len(left) > 0 && !now.IsZero(); left = left[1:] {
+			at := begun.Add(time.Duration(left[0] * float64(time.Second)))
+			if !now.After(at.Add(time.Second / 2)) {
+				break
+			}
+			data, _ = e.Decision(data, &recording.Decision{At: at, Line: []byte(lines[left[0]])})
 		}
 		switch {
 		case entry.Header != nil:

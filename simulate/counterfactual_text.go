@@ -19,8 +19,10 @@ Assumed:
 - A pod that only the agent evicted lives on. It keeps its size, or goes on growing as before its end: what
   happens lies between the two, unless it grows faster than before. A pod that replaced it runs beside it.
 - A kill succeeds, and a soft eviction takes no time. Garbage collection, disks and PIDs, and pods above limits of
-  their own are as recorded. So are OOM kills, but one for the memory of the node does not happen while an earlier
-  eviction leaves more memory than was recorded.
+  their own are as recorded.
+- OOM kills are as recorded, but for those for the memory of the node. If pods keep their size, any memory more than
+  was recorded avoids one. If they go on growing, only the missing amount does, and only if a decision in dry run
+  in the minute before the kill shows that amount.
 - Between recorded checks nothing is decided: where memory was far from the thresholds of the recording, early
   checks are not recorded, so that a higher threshold may act up to a monitoring period earlier than here.
 `

@@ -106,16 +106,16 @@ func evictionCounts(e *trial.Evictions) *table {
 }
 
 func killCounts(k *trial.OOMKills) *table {
-	line := func(o trial.Outcome, text string, n int) []string {
-		return []string{outcomeTexts[o], strconv.Itoa(n), text}
+	line := func(o trial.Outcome, text string, n int64) []string {
+		return []string{outcomeTexts[o], strconv.FormatInt(n, 10), text}
 	}
-	return countsTable("OOM kills by outcome", []string{"Outcome", "Kills", "Meaning"},
+	return countsTable("Processes killed, by outcome", []string{"Outcome", "Processes", "Meaning"},
 		line(trial.Avoidable, "Plimsoll would have freed the missing memory before, had it been armed", k.Avoidable),
 		line(trial.Despite, "Plimsoll had evicted a pod for memory before", k.Despite),
 		line(trial.NotDecided, "Plimsoll had decided no eviction for memory before", k.NotDecided),
 		line(trial.OwnLimit, "at the limit of a container or of its pod, which no eviction avoids", k.OwnLimit),
 		line(trial.Unknown, "the records show neither", k.Unknown),
-		[]string{"all", strconv.Itoa(k.Total), ""})
+		[]string{"all", strconv.FormatInt(k.Total, 10), ""})
 }
 
 // listOf returns a section with a row for each item. Beyond the bound those in the middle are left out.

@@ -255,3 +255,12 @@ func TestMatch_TwoAgents(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A line may stand for many processes, which the summary counts. Each has the outcome of the line.
+func TestReport_CountsProcessesOfKills(t *testing.T) {
+	m := moments{node: "n", to: 600, lines: map[float64]keys{300: about("would-evict", "a"), 305: killed("b", "node"), 400: killed("b", "container")}, kills: map[int]int64{305: 50, 400: 2}}
+	m.lines[305]["kills"], m.lines[400]["kills"] = 50, 2
+	if got := compare(t, Options{}, m.recorded(t)).Summary.OOMKills; got != (OOMKills{Total: 52, Avoidable: 50, OwnLimit: 2}) {
+		t.Errorf("%+v", got)
+	}
+}

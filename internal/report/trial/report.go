@@ -32,7 +32,7 @@ type Report struct {
 	Missing       []string   `json:"missing"` // what the records do not have
 }
 
-// Summary counts the rows by their outcomes.
+// Summary counts the rows by their outcomes, and of OOM kills the processes.
 type Summary struct {
 	DryRun    Decisions `json:"dryRun"` // of disarmed agents
 	Armed     Decisions `json:"armed"`
@@ -60,14 +60,14 @@ type Evictions struct {
 	Unknown    int `json:"unknown"`
 }
 
-// OOMKills counts the OOM kills of the kernel.
+// OOMKills counts the processes that the kernel's OOM killer ended.
 type OOMKills struct {
-	Total      int `json:"total"`
-	Avoidable  int `json:"avoidable"`
-	Despite    int `json:"despite"`
-	NotDecided int `json:"notDecided"`
-	OwnLimit   int `json:"ownLimit"`
-	Unknown    int `json:"unknown"`
+	Total      int64 `json:"total"`
+	Avoidable  int64 `json:"avoidable"`
+	Despite    int64 `json:"despite"`
+	NotDecided int64 `json:"notDecided"`
+	OwnLimit   int64 `json:"ownLimit"`
+	Unknown    int64 `json:"unknown"`
 }
 
 // Outcome is what a row was matched with.

@@ -102,7 +102,7 @@ func (r *Report) add(m *matching, in func(time.Time) bool) {
 		if in(m.kills[i].to) {
 			row := m.judge(&m.kills[i])
 			r.OOMKills = append(r.OOMKills, row)
-			r.Summary.OOMKills.add(row.Outcome)
+			r.Summary.OOMKills.add(&row)
 		}
 	}
 }
@@ -162,18 +162,18 @@ func (c *Evictions) add(o Outcome) {
 	}
 }
 
-func (c *OOMKills) add(o Outcome) {
-	c.Total++
-	switch o {
+// add adds the processes of a record: a line of the decision log may stand for many.
+func (c *OOMKills) add(k *Kill) {
+	of := &c.Unknown
+	switch k.Outcome {
 	case Avoidable:
-		c.Avoidable++
+		of = &c.Avoidable
 	case Despite:
-		c.Despite++
+		of = &c.Despite
 	case NotDecided:
-		c.NotDecided++
+		of = &c.NotDecided
 	case OwnLimit:
-		c.OwnLimit++
-	default:
-		c.Unknown++
+		of = &c.OwnLimit
 	}
+	c.Total, *of = sum(c.Total, k.Processes), sum(*of, k.Processes)
 }
