@@ -45,8 +45,10 @@ func evictedByKubelet(t *testing.T, begun time.Time, line string) (data []byte) 
 	t.Helper()
 	e := recording.NewEncoder(recording.Header{Segment: 1, Version: "1.2.3", Node: "node-8", BootID: "b", Started: begun})
 	data, err := e.Header(nil)
-	ok := err == nil
-	pod := &signals.Pod{UID: "u", Namespace: "shop", Name: "web"}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, ok := &signals.Pod{UID: "u", Namespace: "shop", Name: "web"}, true
 	for s := 0; s <= 600 && ok; s += 10 {
 		now := begun.Add(time.Duration(s) * time.Second)
 		if s == 300 {

@@ -34,7 +34,9 @@ func leaking(tb testing.TB, node string, threshold string, available []int64, ki
 	}
 	e := recording.NewEncoder(recording.Header{Version: "1.2.3", Node: node, CgroupVersion: 2, Started: started, Config: effective, State: []byte(`{"exact":true}`)})
 	data, err := e.Header(nil)
-	ok := err == nil
+	if err != nil {
+		tb.Fatal(err)
+	}
 	for i, mibs := range available {
 		now := started.Add(time.Duration(10*i) * time.Second)
 		u := &recording.Usage{At: now}
@@ -45,6 +47,7 @@ func leaking(tb testing.TB, node string, threshold string, available []int64, ki
 		slices.SortFunc(u.Pods, func(a, b recording.PodUsage) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 		check := &recording.Check{Seq: uint64(i), Snapshot: signals.Snapshot{At: now.Add(time.Second)}}
 		check.Snapshot.Node[signals.MemoryAvailable] = signals.Observed(signals.Amount(mibs)*mib, 4<<30, now.Add(time.Second))
+		var ok bool
 		if data, ok = e.Usage(data, u); ok {
 			data, ok = e.Check(data, check)
 		}
