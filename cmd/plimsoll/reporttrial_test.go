@@ -52,7 +52,9 @@ func evictedByKubelet(t *testing.T, begun time.Time, line string) (data []byte) 
 	for s := 0; s <= 600 && ok; s += 10 {
 		now := begun.Add(time.Duration(s) * time.Second)
 		if s == 300 {
-			data, ok = e.Decision(data, &recording.Decision{At: now, Line: json.RawMessage(line)})
+			if data, ok = e.Decision(data, &recording.Decision{At: now, Line: json.RawMessage(line)}); !ok {
+				break
+			}
 		}
 		c := &recording.Check{Seq: uint64(s), Snapshot: signals.Snapshot{At: now}}
 		c.Snapshot.Node[signals.MemoryAvailable] = signals.Observed(1<<30, 4<<30, now)
