@@ -163,6 +163,41 @@ func TestStart_JoinsCgroupBeforeExec(t *testing.T) {
 	}
 }
 
+func TestOOMKills_BesideRemovedCgroups(t *testing.T) {
+	n := testNode(t, 64<<20)
+	parent := n.Dir("memory")
+	if n.layout.version == 2 {
+		parent = n.Dir(Unified)
+	}
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			dir := filepath.Join(parent, fmt.Sprintf("passing-%d", i%8))
+			if err := errors.Join(os.Mkdir(dir, 0o755), os.Remove(dir)); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 2000 {
+		if kills, err := n.OOMKills(); err != nil || kills != 0 {
+			t.Fatalf("got %d, %v", kills, err)
+		}
+	}
+}
+
 func TestHog_IsChargedToItsPod(t *testing.T) {
 	n := testNode(t, 256<<20)
 	p := testPod(t, n, "1")

@@ -81,11 +81,14 @@ func (n *Node) OOMKills() (int64, error) {
 	}
 	var sum int64
 	err := filepath.WalkDir(n.Dir("memory"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() {
-			return err
+		if err == nil && e.IsDir() {
+			var kills int64
+			kills, err = readKey(filepath.Join(path, "memory.oom_control"), "oom_kill")
+			sum += kills
 		}
-		kills, err := readKey(filepath.Join(path, "memory.oom_control"), "oom_kill")
-		sum += kills
+		if gone(err) && path != n.Dir("memory") {
+			return nil
+		}
 		return err
 	})
 	return sum, err
