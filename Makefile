@@ -182,10 +182,10 @@ check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes on
 	$(GO) vet ./...
 	$(MAKE) test-unit
 
-# What measures the kernel has the machine to itself, and so has the whole node. The
-# virtual machine and the race detector compute while what speaks to components waits.
-test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
-	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
+# The virtual machine computes on one processor while the kernel tests mostly wait, and so do
+# those that speak to components. The whole node has the machine to itself.
+test: test-unit components build ## everything, cheap first; from the kernel tests on as root
+	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-kernel test-race test-edge
 	$(MAKE) -o components -o build test-cluster
 	$(MAKE) -o components -o build test-node-v2
 	$(MAKE) -o components e2e

@@ -20,7 +20,10 @@ func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
 	for _, holder := range []string{"daemon", "critical pod"} {
 		for _, rate := range []string{"20MiB/s", "300MiB/s"} {
 			for _, choice := range []string{"helps", "kubelet"} {
-				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) { besideHolder(t, holder, rate, choice) })
+				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) {
+					t.Parallel() // the nodes mostly wait
+					besideHolder(t, holder, rate, choice)
+				})
 			}
 		}
 	}
