@@ -143,7 +143,7 @@ func TestSweep_KeepsLiveClusters(t *testing.T) {
 
 func TestStart_FailureLeavesNothing(t *testing.T) {
 	Need(t)
-	before, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
+	before := ownClusters()
 	c, err := Start(testContext(t), Options{Components: Etcd, Args: map[Components][]string{Etcd: {"--no-such-flag"}}})
 	if err == nil {
 		t.Fatalf("etcd started with an unknown flag: %v", c.Close())
@@ -151,10 +151,18 @@ func TestStart_FailureLeavesNothing(t *testing.T) {
 	if !strings.Contains(err.Error(), "no-such-flag") {
 		t.Errorf("the error does not show etcd's log: %v", err)
 	}
-	after, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
-	if len(after) > len(before) {
+	if after := ownClusters(); len(after) > len(before) {
 		t.Errorf("got cgroups %v, want %v", after, before)
 	}
+}
+
+// ownClusters returns the cgroups of the clusters of this process. Other processes start clusters at any time.
+func ownClusters() (all []string) {
+	for _, dir := range []string{cgroupRoot, filepath.Join(cgroupRoot, "memory")} {
+		found, _ := filepath.Glob(fmt.Sprintf("%s/plimsoll-%s.*-%d-*", dir, systemName, os.Getpid()))
+		all = append(all, found...)
+	}
+	return all
 }
 
 func TestComponents_CompleteDependencies(t *testing.T) {
