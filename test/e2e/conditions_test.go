@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -77,15 +76,14 @@ func (s *env) renewed(namespace string) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// free returns an unused address.
+// free returns an unused address. It stays unused between two agents.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := cluster.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return "127.0.0.1:" + port
 }
 
 // TestConditions_WithoutKubelet covers repeated memory pressure while the agent is

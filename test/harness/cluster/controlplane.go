@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strconv"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -205,7 +206,8 @@ const (
 	highestPort = 32000
 )
 
-// freePorts returns loopback ports without a listener.
+// freePorts returns loopback ports without a listener. No cluster chooses one of them again while this process
+// runs: neither before its server listens, nor while the server is restarted or its gate refuses.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for range 1000 {
@@ -213,12 +215,28 @@ func freePorts(n int) ([]string, error) {
 			return ports, nil
 		}
 		port := strconv.Itoa(lowestPort + rand.IntN(highestPort-lowestPort))
+		if !reserve(port) {
+			continue
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			continue // in use
 		}
-		defer l.Close() // closed at the end, so that no port is returned twice
+		_ = l.Close() // nothing was accepted
 		ports = append(ports, port)
 	}
 	return nil, fmt.Errorf("find %d free ports between %d and %d on loopback: found %d", n, lowestPort, highestPort, len(ports))
+}
+
+// reservations holds the sockets of reserve until the process ends.
+var reservations sync.Map // port → net.Listener
+
+// reserve reports whether no process had chosen a port. Its choice is a socket with an abstract name (unix(7)): it
+// excludes other processes, has no file, and ends with this process.
+func reserve(port string) bool {
+	l, err := net.Listen("unix", "@plimsoll-test-port-"+port)
+	if err == nil {
+		reservations.Store(port, l)
+	}
+	return err == nil
 }

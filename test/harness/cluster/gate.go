@@ -20,7 +20,7 @@ type gate struct {
 	closed   bool
 }
 
-// openGate listens on any port or on the given path, and serves.
+// openGate listens on an address or a path, and serves.
 func openGate(network, address string, serve func(net.Listener)) (*gate, error) {
 	g := &gate{network: network, address: address, serve: serve, conns: map[*gated]struct{}{}, stalled: make(chan struct{})}
 	close(g.stalled)
@@ -29,7 +29,6 @@ func openGate(network, address string, serve func(net.Listener)) (*gate, error) 
 	if err := g.listen(); err != nil {
 		return nil, err
 	}
-	g.address = g.listener.Addr().String() // the port stays the same
 	return g, nil
 }
 

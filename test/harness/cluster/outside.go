@@ -21,7 +21,8 @@ const (
 	portFile = "kubelet-port"
 )
 
-// FreePort returns a loopback port without a listener. Returns an error if none is found.
+// FreePort returns a loopback port without a listener, which no cluster chooses while this process runs. Returns an
+// error if none is found.
 func FreePort() (string, error) {
 	ports, err := freePorts(1)
 	if err != nil {

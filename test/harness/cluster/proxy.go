@@ -81,7 +81,7 @@ type fault struct {
 	matches func(*http.Request) bool
 }
 
-func (c *Cluster) newFront() (*Front, error) {
+func (c *Cluster) newFront(address string) (*Front, error) {
 	server, err := c.authority.server()
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (c *Cluster) newFront() (*Front, error) {
 		ErrorLog:      log.New(io.Discard, "", 0), // tests expect an unreachable server
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	f.gate, err = openGate("tcp", "127.0.0.1:0", func(l net.Listener) {
+	f.gate, err = openGate("tcp", address, func(l net.Listener) {
 		s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}, ErrorLog: log.New(io.Discard, "", 0)}
 		f.mu.Lock()
 		f.serving = append(f.serving, s)
@@ -189,10 +189,15 @@ func (f *Front) close() error {
 	return errors.Join(errs...)
 }
 
-func (c *Cluster) startProxies(server string) (err error) {
-	if c.Link, err = newLink("tcp", "127.0.0.1:0", server); err != nil {
+// startProxies starts both proxies. While a gate refuses, any client could get a port of the kernel's range.
+func (c *Cluster) startProxies(server string) error {
+	ports, err := freePorts(2)
+	if err != nil {
 		return err
 	}
-	c.Front, err = c.newFront()
+	if c.Link, err = newLink("tcp", "127.0.0.1:"+ports[0], server); err != nil {
+		return err
+	}
+	c.Front, err = c.newFront("127.0.0.1:" + ports[1])
 	return err
 }
