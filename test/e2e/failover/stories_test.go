@@ -2,6 +2,7 @@ package failover
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,10 +91,19 @@ func (s *env) disrupted(pod *corev1.Pod) {
 	s.until("an event reports "+pod.Name, func() bool {
 		return s.has(pod, "TaintManagerEviction", "Marking for deletion Pod default/"+pod.Name)
 	})
-	c := s.rec.Pod(pod.UID).Condition(corev1.DisruptionTarget)
+	c := s.atDeletion(pod).Condition(corev1.DisruptionTarget)
 	if c.Status != corev1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
 		s.Errorf("pod %s: %+v", pod.Name, c)
 	}
+}
+
+// atDeletion waits until a pod's deletion is recorded, and returns the pod at that moment. What was written before its
+// deletion is in this state. When a request is known from the audit, the record of states may still lack it.
+func (s *env) atDeletion(pod *corev1.Pod) *recorder.Pod {
+	s.Helper()
+	s.until(pod.Name+" is recorded as deleted", func() bool { return s.rec.Pod(pod.UID).Leaving() })
+	states := s.rec.PodStates(pod.UID)
+	return states[slices.IndexFunc(states, (*recorder.Pod).Leaving)]
 }
 
 func (s *env) notReady(pod *corev1.Pod) {
@@ -115,7 +125,7 @@ func byTaints(s *env) {
 	last := stopped.Stop()
 	s.unknown(stopped, last)
 	added, written := s.tainted(stopped, corev1.TaintNodeUnreachable)
-	s.during("by the taint, it was added", added, written, written)
+	s.during("by the taint, it was added", added, written.Truncate(time.Second), written) // the API has whole seconds
 	if keys := s.rec.Node("silent").Tainted(corev1.TaintEffectNoSchedule); keys != corev1.TaintNodeUnreachable {
 		s.Errorf("tainted NoSchedule: %s", keys)
 	}
@@ -210,7 +220,7 @@ func byTimeout(s *env) {
 	last := stopped.Stop()
 	s.unknown(stopped, last)
 	s.evicted(web, last.Sent.Add(timeout), last.Done.Add(timeout))
-	if p := s.rec.Pod(web.UID); p.Status.Reason != "NodeLost" || p.Status.Message == "" {
+	if p := s.atDeletion(web); p.Status.Reason != "NodeLost" || p.Status.Message == "" {
 		s.Errorf("pod web: reason %q, message %q", p.Status.Reason, p.Status.Message)
 	}
 	s.until("events", func() bool {
