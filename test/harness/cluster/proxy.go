@@ -104,14 +104,16 @@ func (c *Cluster) newFront(address string) (*Front, error) {
 		ErrorLog:      log.New(io.Discard, "", 0), // tests expect an unreachable server
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	f.gate, err = openGate("tcp", address, func(l net.Listener) {
+	if f.gate, err = openGate("tcp", address, func(l net.Listener) {
 		s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}, ErrorLog: log.New(io.Discard, "", 0)}
 		f.mu.Lock()
 		f.serving = append(f.serving, s)
 		f.mu.Unlock()
 		_ = s.ServeTLS(l, "", "") // until the gate refuses
-	})
-	return f, err
+	}); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Config returns a client configuration that connects through the front.
