@@ -46,7 +46,7 @@ func newEnv(t *testing.T, flags ...string) *env {
 	if e.api, err = c.Clients(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", "controller.yaml")); err != nil {
+	if err := c.Grant(t.Context(), filepath.Join("..", "..", "deploy", "rbac", "controller.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	token, err := c.Token(t.Context(), "plimsoll-system", "plimsoll-controller")

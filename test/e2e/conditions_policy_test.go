@@ -17,7 +17,7 @@ import (
 // controller runs plimsoll controller, which derives taints from conditions.
 func (s *env) controller() *cluster.Component {
 	s.t.Helper()
-	s.apply(filepath.Join("..", "..", "deploy", "rbac", "controller.yaml"))
+	s.must(s.Grant(s.t.Context(), filepath.Join("..", "..", "deploy", "rbac", "controller.yaml")))
 	token, err := s.Token(s.t.Context(), "plimsoll-system", "plimsoll-controller")
 	if err != nil {
 		s.t.Fatal(err)

@@ -61,7 +61,7 @@ func newEnv(t *testing.T, o cluster.Options, rights ...string) *env {
 	}
 	s.API = clients
 	for _, file := range append([]string{"agent.yaml"}, rights...) {
-		s.apply(filepath.Join("..", "..", "deploy", "rbac", file))
+		s.must(s.Grant(t.Context(), filepath.Join("..", "..", "deploy", "rbac", file)))
 	}
 	token, err := s.Token(t.Context(), "plimsoll-system", "plimsoll-agent")
 	if err != nil {

@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/test/harness/cluster"
@@ -106,27 +104,14 @@ func set(t *testing.T) *env {
 	return s
 }
 
-// grant gives the controllers their rights, and waits until the authorizer knows them.
+// grant gives the controllers their rights.
 func (s *env) grant() {
 	s.Helper()
-	_, err := s.Kubectl(s.Context(), "apply", "-f", filepath.Join("..", "..", "..", "deploy", "rbac", "controller.yaml"))
-	s.must(err)
+	s.must(s.Grant(s.Context(), filepath.Join("..", "..", "..", "deploy", "rbac", "controller.yaml")))
 	token, err := s.Token(s.Context(), namespace, account)
 	s.must(err)
 	s.kubeconfig, err = s.Kubeconfig(s.Front.Config(s.Bearer(token)))
 	s.must(err)
-	for _, a := range []authorizationv1.ResourceAttributes{
-		{Verb: "list", Resource: "nodes"},
-		{Verb: "list", Resource: "leases", Group: "coordination.k8s.io", Namespace: corev1.NamespaceNodeLease},
-		{Verb: "create", Resource: "leases", Group: "coordination.k8s.io", Namespace: namespace},
-	} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &a}}
-		s.poll("the controllers may "+a.Verb+" "+a.Resource, func() bool {
-			answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(s.Context(), review, metav1.CreateOptions{})
-			s.must(err)
-			return answer.Status.Allowed
-		})
-	}
 }
 
 // scenario runs one of several scenarios of an env, with nodes and controllers of its own, and
