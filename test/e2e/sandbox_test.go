@@ -5,11 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -36,8 +36,8 @@ func (s *env) crash(p *cluster.Pod, restarts int32) {
 		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); strings.TrimSpace(string(name)) == "pause" {
 			continue
 		}
-		if err := exec.Command("kill", "-9", strconv.Itoa(pid)).Run(); err != nil {
-			s.t.Fatal(err)
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH { // it may have ended with another one
+			s.t.Fatalf("kill process %d of pod %s: %v", pid, p.Object.Name, err)
 		}
 	}
 	s.until("the container waits for its restart", func() bool {
