@@ -63,8 +63,17 @@ func (s *env) vacate(dir string) {
 	}
 }
 
+// litterUntil creates empty files in a directory until the given number of inodes is free on the node's disk. A pod
+// that is evicted before the last file has no directory any more.
+func (s *env) litterUntil(left int64, dir string) {
+	s.t.Helper()
+	_, free, err := s.Node.Free()
+	s.must(err)
+	s.litter(dir, free-left)
+}
+
 // litter creates empty files in a directory.
-func (s *env) litter(dir string, files int) {
+func (s *env) litter(dir string, files int64) {
 	s.t.Helper()
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("litter-%d", i)))
@@ -151,12 +160,13 @@ func (s *env) diskHogGoes(place func(*env, *cluster.Pod) string, fs string, give
 
 func TestEvict_ForInodePressure(t *testing.T) {
 	t.Parallel()
-	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: 8000}}))
+	const inodes = 8000
+	s := newEnv(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: inodes}}))
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.litter(inEmptyDir(s, calm), 500)
 	a := s.start("--eviction-hard=nodefs.inodesFree<25%,imagefs.inodesFree<25%")
 	s.knows(calm, greedy)
-	s.litter(inLayer(s, greedy), 6000)
+	s.litterUntil(inodes*24/100, inLayer(s, greedy)) // the threshold is met by the last files
 	d := s.evicts(a, greedy, "inodes")
 	if d.Signal != "nodefs.inodesFree" {
 		t.Errorf("decision: %+v", d)
