@@ -133,7 +133,7 @@ func TestConditions_WithoutKubelet(t *testing.T) {
 	for len(a.Decisions) > 0 { // about the pod that can not be evicted
 		<-a.Decisions
 	}
-	s.order(greedy, fast)
+	s.order(greedy, "fill 130MiB at 200MiB/s") // beside the 330 MiB of the other pod, about 45 MiB are left
 	s.evicts(a, greedy, "memory")
 	s.counted(address)
 }

@@ -103,7 +103,7 @@ func (s *env) hardCrossing() {
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=direct")...)
 	begun := s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
-	s.order(greedy, fast)
+	s.order(greedy, "fill 190MiB at 200MiB/s") // about 35 MiB are left: no race with exhaustion
 	if d := s.await(a, agent.Escalated, agent.Evicted, agent.Failed); d.Decision != agent.Escalated || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
