@@ -172,6 +172,9 @@ func (s *env) reportedBySuccessor() {
 func (s *env) killedAndOutrun() {
 	greedy, d := s.killedAgent()
 	s.until("the runtime reports the end of the pod's container", func() bool { return s.ended(greedy) })
+	// The agent's own request to stop the sandbox may be under way still: no container could be created in it.
+	_, err := s.Node.Runtime.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: greedy.Sandbox})
+	s.must(err)
 	s.must(greedy.Restart(s.t.Context(), "main"))
 	successor := s.start()
 	s.must(s.Front.Pass())

@@ -201,7 +201,7 @@ func (s *env) storageLimits() {
 		s.expectEvicted[over.pod.Object.UID] = true
 		s.write(over.dir, "too-much", 24*mib)
 		s.until(over.pod.Object.Name+" is evicted", func() bool { return evicted(s.pod(over.pod)) })
-		if got := s.pod(over.pod).Status.Message; got != over.message {
+		if got := s.first(over.pod, evicted).Status.Message; got != over.message {
 			s.Errorf("pod %s: %q", over.pod.Object.Name, got)
 		}
 		s.event(over.pod, over.message)

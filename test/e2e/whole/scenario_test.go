@@ -183,7 +183,7 @@ func (s *env) awaitContainersEvicted(p *cluster.Pod, starved, offending string) 
 	s.expectEvicted[p.Object.UID] = true
 	name := p.Object.Name
 	s.until(name+" is evicted", func() bool { return evicted(s.pod(p)) })
-	got := s.pod(p)
+	got := s.first(p, evicted) // a kubelet may have omitted the reason since
 	if !strings.HasPrefix(got.Status.Message, "The node was low on resource: "+starved+".") {
 		s.Errorf("pod %s: %q", name, got.Status.Message)
 	}
