@@ -311,3 +311,16 @@ func TestTogether_CancelsOnFirstError(t *testing.T) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 }
+
+// TestFreePorts_AreReserved: no other cluster, of this process or another one, can choose the same ports.
+func TestFreePorts_AreReserved(t *testing.T) {
+	ports, err := freePorts(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range ports {
+		if reserve(port) {
+			t.Errorf("port %s can be chosen again", port)
+		}
+	}
+}
