@@ -40,8 +40,11 @@ func (n *Node) renew(ctx context.Context, from sender, namespace string) error {
 	var err error
 	if lease == nil {
 		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: spec}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			lease, err = leases.Get(ctx, n.Name, metav1.GetOptions{})
+		if apierrors.IsAlreadyExists(err) { // after an error
+			if lease, err = leases.Get(ctx, n.Name, metav1.GetOptions{}); err == nil {
+				lease.Spec = spec
+				lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+			}
 		}
 	} else {
 		lease.Spec = spec
