@@ -122,7 +122,7 @@ func TestHeld_OfHogs(t *testing.T) {
 	if total, pod := read.Total(box.Path()), read.Pods[0].Held; total.Value < pod.Value-other || total.Value > pod.Value+other {
 		t.Errorf("total %+v, of the pod %+v", total, pod)
 	}
-	if n := testing.AllocsPerRun(10, func() { loop = pods.Holdings(list, loop) }); n != 0 {
+	if n := testing.AllocsPerRun(besideOthers, func() { loop = pods.Holdings(list, loop) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }

@@ -324,6 +324,13 @@ func TestImmediate_ReportsFreezeAbovePod(t *testing.T) {
 	if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
 		t.Fatal(err)
 	}
+	// A task that waits for a processor is not frozen yet, and in state R.
+	for text := []byte(nil); string(text) != "FROZEN\n"; {
+		var err error
+		if text, err = os.ReadFile(state); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := e.limits()
 	_, err := e.killer.Immediate(e.within(150*time.Millisecond), e.target(e.pod.Path()))
 	var timeout *TimeoutError

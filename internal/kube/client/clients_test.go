@@ -44,7 +44,7 @@ func TestDial_ClientsAreSeparateAndUnlimited(t *testing.T) {
 	counted.EnableHTTP2, counted.TLS = true, s.TLS.Clone()
 	counted.StartTLS()
 	defer counted.Close()
-	c, err := client.Dial(client.Options{Kubeconfig: s.kubeconfig(t, counted.URL), Timeout: 300 * time.Millisecond})
+	c, err := client.Dial(client.Options{Kubeconfig: s.kubeconfig(t, counted.URL)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -271,8 +271,14 @@ func TestWorkingSet_CountsTmpfs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := "tmpfs 64MiB for 100ms"
-	if err := h.Send(order); err != nil {
+	if _, err := h.Do(t.Context(), "tmpfs 64MiB for 1ms"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := n.WorkingSet()
+	if err != nil || after-before > 8<<20 {
+		t.Errorf("the working set is %d bytes larger than before, %v", after-before, err)
+	}
+	if err := h.Send("tmpfs 64MiB for 1h"); err != nil { // until the node is closed: no reading comes too late
 		t.Fatal(err)
 	}
 	if err := h.AwaitDeep(t.Context()); err != nil {
@@ -284,13 +290,6 @@ func TestWorkingSet_CountsTmpfs(t *testing.T) {
 	}
 	if cache, err := p.PageCache("main"); err != nil || cache > 8<<20 {
 		t.Errorf("%d bytes of page cache, %v", cache, err)
-	}
-	if _, err := h.Await(t.Context(), order); err != nil {
-		t.Fatal(err)
-	}
-	after, err := n.WorkingSet()
-	if err != nil || after-before > 8<<20 {
-		t.Errorf("the working set is %d bytes larger than before, %v", after-before, err)
 	}
 }
 
@@ -380,12 +379,10 @@ func TestPodDir_FollowsCgroupDriver(t *testing.T) {
 	}
 }
 
+// TestSweep_RemovesCgroupsOfDeadProcesses sweeps a directory of its own: another test process that
+// starts meanwhile sweeps every name below the mount points.
 func TestSweep_RemovesCgroupsOfDeadProcesses(t *testing.T) {
-	Need(t)
-	l, err := detect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := testNode(t, 64<<20)
 	me, err := myself()
 	if err != nil {
 		t.Fatal(err)
@@ -401,19 +398,17 @@ func TestSweep_RemovesCgroupsOfDeadProcesses(t *testing.T) {
 		"plimsoll-swept." + part[0] + "-999999999-" + part[2] + ".1":              true, // dead
 		"plimsoll-swept." + part[0] + "-999999999-" + part[2] + ".2/kubepods/pod": true,
 	}
-	mnt := l.mounts[0].dir
+	mnt := mount{n.layout.mounts[0].controller, n.dirs()[0]}
 	for name := range names {
-		if err := os.MkdirAll(filepath.Join(mnt, name), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(mnt.dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		top, _, _ := strings.Cut(name, "/")
-		t.Cleanup(func() { _ = removeTree(filepath.Join(mnt, top)) })
 	}
-	if err := Sweep("swept"); err != nil {
+	if err := sweep([]mount{mnt}, "swept"); err != nil {
 		t.Fatal(err)
 	}
 	for name, swept := range names {
-		if _, err := os.Stat(filepath.Join(mnt, name)); errors.Is(err, os.ErrNotExist) != swept {
+		if _, err := os.Stat(filepath.Join(mnt.dir, name)); errors.Is(err, os.ErrNotExist) != swept {
 			t.Errorf("%s: swept is %v, want %v", name, !swept, swept)
 		}
 	}

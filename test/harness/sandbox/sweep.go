@@ -22,12 +22,17 @@ func Sweep(name string) error {
 	if err != nil {
 		return err
 	}
+	return sweep(l.mounts, name)
+}
+
+// sweep removes such nodes below the given directories.
+func sweep(mounts []mount, name string) error {
 	namespace, err := pidNamespace()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, m := range l.mounts {
+	for _, m := range mounts {
 		entries, err := os.ReadDir(m.dir)
 		if err != nil {
 			errs = append(errs, err)

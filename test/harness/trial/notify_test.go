@@ -1,6 +1,7 @@
 package trial_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -62,10 +63,12 @@ func TestWakeup_OnMemoryLimit(t *testing.T) {
 	quiet(t, n, a)
 }
 
-// freeAddress returns an address without a listener.
+// freeAddress returns an address without a listener. Its IP address is that of this process alone: a
+// test beside it could get the port of 127.0.0.1 before the agent listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	pid := os.Getpid() // at most 1<<22
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8&0xff, pid&0xff))
 	if err != nil {
 		t.Fatal(err)
 	}

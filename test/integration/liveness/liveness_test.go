@@ -164,6 +164,10 @@ func (n *node) happen(length time.Duration, soft bool) {
 			p.budget = []int{allowed, neverAllowed, neverActedOn}[r.IntN(3)]
 		}
 		n.later(10*time.Second, func() { n.fill(signals.MemoryAvailable, signals.Amount(150+r.IntN(200))*mib) })
+		if r.IntN(3) == 0 { // and a hard one while a soft eviction is in progress
+			at, left := time.Duration(60+r.IntN(60))*time.Second, signals.Amount(r.IntN(100))*mib
+			n.later(at, func() { n.fill(signals.MemoryAvailable, left) })
+		}
 		return
 	}
 	for at := time.Duration(r.IntN(20)) * time.Second; at < length-time.Minute; at += time.Duration(5+r.IntN(60)) * time.Second {
