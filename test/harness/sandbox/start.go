@@ -36,8 +36,9 @@ func (p *Process) Alive() bool {
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
 // Start runs a command inside a container's cgroups. The process is there before its first
-// instruction. On v2 it is cloned into its cgroup. On v1 ptrace(2) stops it at execve(2) until
-// it has been moved.
+// instruction: ptrace(2) stops it at execve(2) until it has been moved. On v2 it could be cloned
+// into its cgroup, but kernels since 2025 end such a child at once if cgroup.kill was
+// ever written there: clone3(2) compares the number of kills of two cgroups.
 //
 // Standard output must be a file or nil: the exec package closes its own pipe when the process
 // exits, under the reader. Returns an error if the pod has no such container or the command can
@@ -54,11 +55,7 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	start := n.startStopped
-	if n.layout.version == 2 {
-		start = n.startInside
-	}
-	if err := start(p.container(container), cmd); err != nil {
+	if err := n.startStopped(p.container(container), cmd); err != nil {
 		return nil, fmt.Errorf("start %s in container %s of pod %s: %w", cmd.Path, container, p.UID, err)
 	}
 	started := &Process{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
@@ -67,16 +64,6 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 		close(started.done)
 	}()
 	return started, nil
-}
-
-func (n *Node) startInside(below string, cmd *exec.Cmd) error {
-	dir, err := os.Open(n.dir(Unified, below))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
-	return cmd.Start()
 }
 
 // startStopped runs on one thread: the kernel accepts requests about a traced process only from
