@@ -19,6 +19,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/document"
@@ -92,6 +93,8 @@ type client struct {
 	agents  string // namespace of the agents
 	// interactive is whether the input is a terminal.
 	interactive bool
+	// executor runs commands in pods; nil: the connection does.
+	executor agentexec.Executor
 }
 
 // rootCommand returns kubectl plimsoll with all of its commands. interactive is whether its input is a terminal.
@@ -113,12 +116,12 @@ func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Co
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"},
-		&cobra.Group{ID: groupFiles, Title: "Work with recordings, which are files:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
+		&cobra.Group{ID: groupFiles, Title: "Work with recordings:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
 	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags()), interactive: interactive}
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
-	root.AddCommand(c.statusCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
-		recordingCommand(), reportCommand(), c.versionCommand())
+	root.AddCommand(c.statusCommand(), c.topCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
+		c.recordingCommand(), c.reportCommand(), c.versionCommand())
 	return root
 }
 
