@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"math"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -12,10 +11,18 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
+// near is the available amount, in thresholds, below which a signal is near its threshold.
+const near = 2
+
 // target returns the threshold to choose a pod for: the first hard one that is met, or else the one with the least
-// available amount in relation to it. It returns nil if no signal is known.
+// available amount in relation to it. Unless a signal is near its threshold, that is one of memory: no other resource
+// runs out as fast. It returns nil if no signal is known.
 func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Threshold, met bool) {
-	least := math.Inf(1)
+	var of [2]struct { // of any signal, and of memory
+		t     *eviction.Threshold
+		ratio float64
+		below bool
+	}
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
 		o := &node[t.Signal]
@@ -23,15 +30,20 @@ func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Thr
 		if !o.Known || at <= 0 {
 			continue
 		}
-		below := o.Available < at
+		below, ratio := o.Available < at, float64(o.Available)/float64(at)
 		if below && t.Hard() {
 			return t, true
 		}
-		if ratio := float64(o.Available) / float64(at); ratio < least {
-			found, met, least = t, below, ratio
+		for n := range of {
+			if (n == 0 || t.Signal.OfMemory()) && (of[n].t == nil || ratio < of[n].ratio) {
+				of[n].t, of[n].ratio, of[n].below = t, ratio, below
+			}
 		}
 	}
-	return found, met
+	if nearest := of[0]; of[1].t == nil || nearest.ratio < near {
+		return nearest.t, nearest.below
+	}
+	return of[1].t, of[1].below
 }
 
 // next returns the pod that would be evicted now. Limits on evictions, failures to end a pod, growth, and evictions in
@@ -41,7 +53,7 @@ func (t *Tracker) next(p *eviction.Policy) *Next {
 	if of == nil || t.usage == nil {
 		return nil
 	}
-	n := &Next{Signal: of.Signal.String(), Configured: of.String(), Met: met, Ranking: []Place{}}
+	n := &Next{Signal: of.Signal.String(), Configured: of.String(), Met: met, InGrace: met && !of.Hard() && !t.passed.Has(of.Signal), Ranking: []Place{}}
 	measure := of.Signal.In(p.Layout).Measure
 	candidates, approximate := t.candidates(of.Signal, measure)
 	if n.Approximate = approximate; candidates == nil {

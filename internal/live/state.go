@@ -62,12 +62,13 @@ type Signal struct {
 	Exhaustion *float64 `json:"timeToExhaustionMillis,omitempty"`
 }
 
-// Next is the pod that would be evicted now for one threshold: one that is met, or else the nearest one as if it were
-// met.
+// Next is the pod that would be evicted now for one threshold: one that is met, or else one that is near, or else that of
+// memory, as if it were met.
 type Next struct {
 	Signal     string  `json:"signal"`
 	Configured string  `json:"threshold"`
-	Met        bool    `json:"met"`
+	Met        bool    `json:"met"`               // less than the threshold is available
+	InGrace    bool    `json:"inGracePeriod"`     // it is a soft one, and its grace period has not passed
 	Pod        string  `json:"pod,omitempty"`     // empty: none
 	Reason     string  `json:"reason,omitempty"`  // why this pod, or why none
 	Instead    string  `json:"instead,omitempty"` // why not the one behind it

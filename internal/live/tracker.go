@@ -29,7 +29,8 @@ type Tracker struct {
 
 	check     *recording.Check
 	lost      uint64
-	periodic  time.Time // the last periodic check, by the time of day
+	periodic  time.Time   // the last periodic check, by the time of day
+	passed    signals.Set // in it: signals with a threshold that is met and has its grace period passed
 	histories [signals.Count]history
 	usage     *recording.Usage
 	growth    map[string]growth // by UID
@@ -94,7 +95,7 @@ func (t *Tracker) addCheck(c *recording.Check) {
 	if c.Snapshot.Kind != signals.Periodic {
 		return
 	}
-	t.periodic = c.At()
+	t.periodic, t.passed = c.At(), c.Met
 	for s := range signals.All {
 		t.histories[s].add(&c.Snapshot.Node[s])
 	}

@@ -9,6 +9,9 @@ type Stream struct {
 	at     int    // the part of data before it is decoded
 }
 
+// streamWork bounds the bytes of which checksums are computed, each time when more has arrived behind an invalid frame.
+const streamWork = 8 * maxFrame
+
 // NewStream returns a stream without data.
 func NewStream() *Stream {
 	s := &Stream{}
@@ -42,7 +45,7 @@ func (s *Stream) End() {
 // Next returns the next entry, without Frame and Offset, and nil if it is not complete yet.
 func (s *Stream) Next() *Entry {
 	for {
-		f := newFrames(s.data[s.at:])
+		f := frames{data: s.data[s.at:], work: streamWork}
 		frame, skipped := f.next()
 		if frame == nil {
 			s.drop(max(len(s.data)-s.at-maxFrame, 0)) // what is dropped begins no frame that can still be completed

@@ -134,13 +134,15 @@ func helpLines() []line {
 		{"  ?             this help", plain},
 		{"", plain},
 		{"Signals", heading},
-		{"  The bar is the available amount, from nothing to four times the threshold. ⊖ is the threshold.", plain},
-		{"  MARGIN is the available amount above the threshold. CHANGE is that of the available amount.", plain},
-		{"  EMPTY IN is the time until nothing is available at this rate.", plain},
+		{"  bar       available amount, from nothing to four times the threshold, which is ⊖", plain},
+		{"  MARGIN    available amount above the threshold", plain},
+		{"  CHANGE    change of the available amount", plain},
+		{"  EMPTY IN  time until nothing is available at this rate", plain},
 		{"", plain},
 		{"Next eviction", heading},
-		{"  The first pod of the ranking that may be evicted and would help, for the threshold that is met,", plain},
-		{"  or as if the nearest one were met. Limits on evictions are not considered.", plain},
+		{"  The first pod that may be evicted and would help, for a threshold that is met.", plain},
+		{"  Otherwise as if that of memory, or a nearer one, were met. Limits on evictions", plain},
+		{"  are not considered.", plain},
 	}
 }
 
@@ -151,7 +153,7 @@ func (s *Screen) stateLines(width int) []line {
 	next, decisions := s.next(width), s.decisions(width)
 	if s.Height == 0 {
 		pods := s.pods(width, shownPods)
-		return join(head, signals, next, pods, decisions, s.notes(width))
+		return join(head, s.notes(width), signals, next, pods, decisions)
 	}
 	room := s.Height - len(s.foot()) - len(head) - len(signals) - 1 // and an empty line above the signals
 	const fewPods, fewNext, fewDecisions = 5, 2, 3                  // with their headings
@@ -161,7 +163,7 @@ func (s *Screen) stateLines(width int) []line {
 	}
 	decisions = shorten(decisions, max(room-3-len(next)-fewPods, min(fewDecisions, room-3-fewNext-fewPods)))
 	next = shorten(next, max(room-3-len(decisions)-fewPods, fewNext))
-	pods := s.pods(width, max(room-3-len(next)-len(decisions)-1, 1))
+	pods := s.pods(width, max(room-3-len(next)-len(decisions)-2, 1)) // two lines are headings
 	return join(head, notes, signals, next, pods, decisions)
 }
 
@@ -228,7 +230,10 @@ func (s *Screen) next(width int) []line {
 		return []line{{"NEXT EVICTION", heading}, {"not known", plain}}
 	}
 	what, style := fmt.Sprintf("NEXT EVICTION, if %s were met", n.Configured), heading
-	if n.Met {
+	switch {
+	case n.InGrace:
+		what, style = fmt.Sprintf("NEXT EVICTION, once %s has passed", n.Configured), caution
+	case n.Met:
 		what, style = fmt.Sprintf("NEXT EVICTION, since %s is met", n.Configured), alarm
 	}
 	all := []line{{what, style}}
@@ -294,7 +299,13 @@ func wrap(text string, width int, indent string, of style) (all []line) {
 }
 
 // age formats a time that has passed, in seconds at least.
-func age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
+func age(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	if d < time.Hour {
+		return d.String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
 
 // duration formats a time with two to four digits.
 func duration(d time.Duration) string {
