@@ -8,6 +8,7 @@ import (
 
 	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/backoff"
+	"plimsoll.dev/plimsoll/internal/clusterstatus"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
 	"plimsoll.dev/plimsoll/internal/kube/user"
 	"plimsoll.dev/plimsoll/internal/live"
@@ -119,10 +120,8 @@ func (f *follower) readArming(ctx context.Context) {
 	defer cancel()
 	r := collect.Request{Client: f.connection.Client, Namespace: f.agent.Namespace, Names: []string{f.agent.Node}}
 	agents, err := r.Agents(ctx)
-	f.arming = ""
-	if a := agents[f.agent.Node]; err == nil && a != nil {
-		if f.arming = "disarmed"; a.Armed {
-			f.arming = "armed"
-		}
+	n := clusterstatus.Node{Agent: agents[f.agent.Node]}
+	if f.arming = ""; err == nil && n.Agent != nil {
+		f.arming = string(n.State(f.connection.Now())) // or silent: the agent does not renew its lease
 	}
 }

@@ -99,6 +99,11 @@ type client struct {
 
 // rootCommand returns kubectl plimsoll with all of its commands. interactive is whether its input is a terminal.
 func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Command {
+	return newRoot(&client{streams: streams, interactive: interactive})
+}
+
+// newRoot returns the root of a client, and sets the client's flags.
+func newRoot(c *client) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-plimsoll",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
@@ -107,9 +112,9 @@ func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Co
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
+	root.SetIn(c.streams.In)
+	root.SetOut(c.streams.Out)
+	root.SetErr(c.streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalid(err) })
 	root.SetUsageFunc(help.Usage)
 	root.SetHelpCommand(help.Command(invalid))
@@ -117,7 +122,7 @@ func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Co
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"},
 		&cobra.Group{ID: groupFiles, Title: "Work with recordings:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
-	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags()), interactive: interactive}
+	c.flags = user.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
 	root.AddCommand(c.statusCommand(), c.topCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),

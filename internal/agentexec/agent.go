@@ -29,8 +29,12 @@ const (
 // ErrNone is in the error for a node without an agent.
 var ErrNone = errors.New("it has no agent")
 
-// maxAgents bounds the pods of a node that are read.
-const maxAgents = 50
+const (
+	// maxAgents bounds the pods of a node that are read.
+	maxAgents = 50
+	// findTime bounds the search for the agent's pod.
+	findTime = 30 * time.Second
+)
 
 // Executor runs a command in a container of a pod, and writes its output. Returns an error with a method ExitStatus if the
 // command failed.
@@ -51,6 +55,8 @@ type Agent struct {
 
 // find returns the name of the agent's running pod. Returns an error if there is none, or the pods can not be read.
 func (a *Agent) find(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
 	list, err := a.Client.Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: Selector, Limit: maxAgents,
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", a.Node).String()})
 	switch {

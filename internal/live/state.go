@@ -20,7 +20,8 @@ type State struct {
 	Node    string    `json:"node"`
 	Version string    `json:"agentVersion"`
 	Time    time.Time `json:"time"` // of this state
-	// Arming is armed or disarmed, as far as that is known.
+	// Arming is armed or disarmed, as far as that is known. A client may set silent, for an agent that does not renew its
+	// lease.
 	Arming     string     `json:"arming,omitempty"`
 	Check      *Check     `json:"lastCheck,omitempty"` // nil: none is recorded
 	Conditions []string   `json:"conditions"`

@@ -2,10 +2,13 @@ package user
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 )
@@ -28,11 +31,20 @@ func (c *Connection) Exec(ctx context.Context, namespace, pod, container string,
 	if err != nil {
 		return fmt.Errorf("prepare a connection to the API server: %w", err)
 	}
+	var refusal error // of the WebSocket
 	executor, err := remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+		if failure, is := errors.AsType[*httpstream.UpgradeFailureError](err); is {
+			refusal = failure.Cause
+		}
+		return refusal != nil || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
 		return fmt.Errorf("prepare a connection to the API server: %w", err)
 	}
-	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+	// Over SPDY the reason of a refusal is a text alone.
+	if err != nil && apierrors.IsForbidden(refusal) && strings.HasPrefix(err.Error(), "unable to upgrade connection") {
+		return refusal
+	}
+	return err
 }

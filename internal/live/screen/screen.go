@@ -134,7 +134,7 @@ func helpLines() []line {
 		{"  ?             this help", plain},
 		{"", plain},
 		{"Signals", heading},
-		{"  bar       available amount, from nothing to four times the threshold, which is ⊖", plain},
+		{"  bar       available amount, up to four times the threshold (⊖)", plain},
 		{"  MARGIN    available amount above the threshold", plain},
 		{"  CHANGE    change of the available amount", plain},
 		{"  EMPTY IN  time until nothing is available at this rate", plain},
@@ -232,7 +232,7 @@ func (s *Screen) next(width int) []line {
 	what, style := fmt.Sprintf("NEXT EVICTION, if %s were met", n.Configured), heading
 	switch {
 	case n.InGrace:
-		what, style = fmt.Sprintf("NEXT EVICTION, once %s has passed", n.Configured), caution
+		what, style = fmt.Sprintf("NEXT EVICTION, after the grace period of %s", n.Configured), caution
 	case n.Met:
 		what, style = fmt.Sprintf("NEXT EVICTION, since %s is met", n.Configured), alarm
 	}
