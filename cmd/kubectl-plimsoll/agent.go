@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/agentexec"
@@ -17,8 +15,8 @@ import (
 // agent returns the agent of a node, and the connection by which it is reached. Returns an error if the name is not that of
 // a node, or no API server is known.
 func (c *client) agent(cmd *cobra.Command, node string) (*agentexec.Agent, *user.Connection, error) {
-	if faults := validation.IsDNS1123Subdomain(node); len(faults) > 0 {
-		return nil, nil, invalid(fmt.Errorf("%q is no name of a node: %s", node, faults[0]))
+	if err := agentexec.CheckNode(node); err != nil {
+		return nil, nil, invalid(err)
 	}
 	connection, err := c.flags.Dial(userAgent(cmd))
 	if err != nil {

@@ -131,7 +131,7 @@ func (v *view) press(key string) tea.Cmd {
 	return nil
 }
 
-// current returns what is shown now.
+// current returns the present screen.
 func (v *view) current() *screen.Screen {
 	s := v.screen
 	s.Colour, s.Keys = v.colour, true

@@ -129,7 +129,7 @@ func TestView_NoColour(t *testing.T) {
 	}
 }
 
-// The whole view on an output that is no terminal: it ends with a key, with the agent's error, and with the context. Each
+// The whole view, on an output without a terminal, ends with a key, with the agent's error, and with the context. Each
 // time it leaves the alternate screen.
 func TestTerminal_EndsAndRestores(t *testing.T) {
 	const enters, leaves = "\x1b[?1049h", "\x1b[?1049l"

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// topWidth is the width of a text that is no terminal's, in columns.
+	// topWidth is the width of a text for other outputs than a terminal, in columns.
 	topWidth = 120
 	// topPatience bounds a single state, from the search of the agent to its answer.
 	topPatience = time.Minute

@@ -26,7 +26,7 @@ const (
 	minTopInterval = 200 * time.Millisecond
 	// topRepeat is the time after which a state without news is written, so that its reader knows that it is live.
 	topRepeat = 5 * time.Second
-	// topPatience is the maximum time to write a state. A client that is gone may leave a pipe that is full.
+	// topPatience is the maximum time to write a state. A client that is gone may leave a full pipe.
 	topPatience = 30 * time.Second
 	// topWidth is the width of the text, in columns.
 	topWidth = 120
@@ -93,7 +93,7 @@ Exit status: 0 shown, 1 the recording can not be read, 2 a flag is not valid.`,
 	return cmd
 }
 
-// check returns an error for a flag that is not valid.
+// check returns an error for an invalid flag.
 func (t *top) check() error {
 	switch {
 	case !slices.Contains([]string{"text", "json", "yaml"}, t.output):

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/api"
@@ -51,6 +52,14 @@ type Agent struct {
 	Node      string
 	// Silence is the maximum time without a part of an answer; 0: the default.
 	Silence time.Duration
+}
+
+// CheckNode returns an error if a text can not be the name of a node.
+func CheckNode(name string) error {
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+		return fmt.Errorf("%q is no name of a node: %s", name, faults[0])
+	}
+	return nil
 }
 
 // find returns the name of the agent's running pod. Returns an error if there is none, or the pods can not be read.

@@ -256,7 +256,7 @@ func TestExport_ConfirmsItsSize(t *testing.T) {
 	}
 }
 
-// An export that is too slow or cannot be written ends.
+// A slow export ends, and so does one that cannot be written.
 func TestExport_EndsEarly(t *testing.T) {
 	a := agent(t, func(ctx context.Context, _ []string, stdout, _ io.Writer) error {
 		for ctx.Err() == nil {

@@ -25,7 +25,7 @@ const (
 	MaxLine = 1 << 20
 	// MaxExport is the maximum size of an export.
 	MaxExport = 2 << 30
-	// maxMessage is the part of the standard error that is used.
+	// maxMessage is the size of the used part of the standard error.
 	maxMessage = 4 << 10
 	// defaultSilence is the maximum time without a part of an answer. An agent writes a state every 5 s. An export
 	// begins after it has read the recording, from a disk that may be slow.

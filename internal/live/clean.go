@@ -36,7 +36,7 @@ func Printable(text string, most int) string {
 	}, text)
 }
 
-// firstCombining is the first character of Unicode that is not as wide as a letter of ASCII. Names in Kubernetes are
+// firstCombining is the first character of Unicode of another width than the letters of ASCII. Names in Kubernetes are
 // ASCII, and durations have a µ.
 const firstCombining = 0x300
 

@@ -32,7 +32,7 @@ func TestParse_RefusesWhatIsNoState(t *testing.T) {
 	}
 }
 
-// Each text of a state is made printable and bounded, and each list is: a new field that is not is found here.
+// Each text of a state is made printable and bounded, and each list is bounded. The test fails for a new field without that.
 func TestParse_BoundsEveryTextAndList(t *testing.T) {
 	hostile := "a\x1b[2J\u202e\u4e16\u0301\ufeff" + strings.Repeat("x", 1_000)
 	lines := func(form string) string {

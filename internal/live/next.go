@@ -15,7 +15,7 @@ import (
 const near = 2
 
 // target returns the threshold to choose a pod for: the first hard one that is met, or else the one with the least
-// available amount in relation to it. Unless a signal is near its threshold, that is one of memory: no other resource
+// available amount in relation to it. Without a signal near its threshold it is one of memory: no other resource
 // runs out as fast. It returns nil if no signal is known.
 func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Threshold, met bool) {
 	var of [2]struct { // of any signal, and of memory
@@ -117,7 +117,7 @@ func readable(k ranking.Key) ranking.Key {
 	return k
 }
 
-// candidates returns the pods with what is recorded of their usage, and why a ranking by it may differ from the agent's.
+// candidates returns the pods with their recorded usage, and why a ranking by it may differ from the agent's.
 // It returns no pods if nothing is recorded of the signal's resource.
 func (t *Tracker) candidates(of signals.Signal, measure signals.Storage) (all []signals.Candidate, approximate string) {
 	switch of.Definition().Resource {

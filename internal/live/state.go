@@ -20,7 +20,7 @@ type State struct {
 	Node    string    `json:"node"`
 	Version string    `json:"agentVersion"`
 	Time    time.Time `json:"time"` // of this state
-	// Arming is armed or disarmed, as far as that is known. A client may set silent, for an agent that does not renew its
+	// Arming is armed or disarmed; empty: not known. A client may set silent, for an agent that does not renew its
 	// lease.
 	Arming     string     `json:"arming,omitempty"`
 	Check      *Check     `json:"lastCheck,omitempty"` // nil: none is recorded
@@ -31,7 +31,7 @@ type State struct {
 	PodCount   int        `json:"podCount"`
 	Pods       []Pod      `json:"pods"`      // those with the most memory, in this order
 	Decisions  []Decision `json:"decisions"` // the latest first
-	// Notes are what is missing, or approximate.
+	// Notes name missing and approximate parts.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -63,8 +63,8 @@ type Signal struct {
 	Exhaustion *float64 `json:"timeToExhaustionMillis,omitempty"`
 }
 
-// Next is the pod that would be evicted now for one threshold: one that is met, or else one that is near, or else that of
-// memory, as if it were met.
+// Next is the pod that would be evicted now for one threshold: a met one, or else a near one, or else that of memory, as if
+// it were met.
 type Next struct {
 	Signal     string  `json:"signal"`
 	Configured string  `json:"threshold"`
@@ -107,7 +107,7 @@ type Decision struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// errForm is the error of a line that is no state.
+// errForm is the error of a line without a state.
 var errForm = errors.New("it is no NodeState of plimsoll.dev/v1alpha1")
 
 // Parse returns the state of a line, bounded and printable. Fields of later versions are skipped. Returns an error if the

@@ -30,7 +30,7 @@ type Tracker struct {
 	check     *recording.Check
 	lost      uint64
 	periodic  time.Time   // the last periodic check, by the time of day
-	passed    signals.Set // in it: signals with a threshold that is met and has its grace period passed
+	passed    signals.Set // in it: signals of thresholds that are met and have their grace periods passed
 	histories [signals.Count]history
 	usage     *recording.Usage
 	growth    map[string]growth // by UID
@@ -223,7 +223,7 @@ func (t *Tracker) describePods(s *State) {
 	}
 }
 
-// note names what is missing.
+// note adds the missing parts to the notes.
 func (t *Tracker) note(s *State) {
 	add := func(is bool, format string, args ...any) {
 		if is {

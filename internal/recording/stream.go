@@ -1,6 +1,6 @@
 package recording
 
-// Stream decodes a recording that is still written to, part by part, with a bounded amount of memory. It decodes
+// Stream decodes a recording while it is written, part by part, with a bounded amount of memory. It decodes
 // the observations of checks, usages and decisions. Pods have neither containers nor volumes, and checks neither
 // acts nor states: those can take a hundred times the memory of their frames.
 type Stream struct {
@@ -48,7 +48,7 @@ func (s *Stream) Next() *Entry {
 		f := frames{data: s.data[s.at:], work: streamWork}
 		frame, skipped := f.next()
 		if frame == nil {
-			s.drop(max(len(s.data)-s.at-maxFrame, 0)) // what is dropped begins no frame that can still be completed
+			s.drop(max(len(s.data)-s.at-maxFrame, 0)) // no frame that begins there can still be completed
 			return nil
 		}
 		if skipped > 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // Exec runs a command in a container of a pod, as kubectl exec does without input: over a WebSocket, or over SPDY where
-// that is not possible. It ends with the context, though the command may run on. Returns the error of the connection, and
+// the server refuses one. It ends with the context, though the command may run on. Returns the error of the connection, and
 // one with a method ExitStatus if the command failed.
 func (c *Connection) Exec(ctx context.Context, namespace, pod, container string, command []string, stdout, stderr io.Writer) error {
 	request := c.Client.Core().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").

@@ -30,7 +30,7 @@ func (s Sort) String() string {
 	return [...]string{"memory", "memory above the request", "growth", "name"}[s%sorts]
 }
 
-// Screen is what a text shows. The zero values of its settings are those of an output that is no terminal.
+// Screen is what a text shows. The zero values of its settings are those of an output other than a terminal.
 type Screen struct {
 	State *live.State // nil: none yet
 	Width int         // in columns
@@ -38,7 +38,7 @@ type Screen struct {
 	Height int
 	Colour bool
 	Sort   Sort
-	Offset int // number of pods above the first one that is shown
+	Offset int // number of pods above the first shown one
 	Help   bool
 	// Message is about the connection: empty while it is there.
 	Message string
@@ -215,7 +215,7 @@ func (s *Screen) head(width int) []line {
 	return all
 }
 
-// notes returns what is missing in the state.
+// notes returns the notes of the state.
 func (s *Screen) notes(width int) (all []line) {
 	for _, n := range s.State.Notes {
 		all = append(all, wrap(n, width, "", caution)...)

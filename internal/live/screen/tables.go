@@ -154,7 +154,7 @@ func signalCells(g *live.Signal) []string {
 	return cells
 }
 
-// maxLasts is the longest time to exhaustion that is shown.
+// maxLasts is the longest shown time to exhaustion.
 const maxLasts = 24 * time.Hour
 
 func lasts(d time.Duration) string {
