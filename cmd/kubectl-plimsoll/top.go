@@ -60,7 +60,7 @@ Exit status: 0 shown, or ended with q; 1 the state could not be read; 2 invalid 
   kubectl plimsoll top node-7 -o jsonpath='{.next.pod}{"\n"}'
 
   # The available memory, whenever there is news
-  kubectl plimsoll top node-7 --watch -o jsonpath='{.signals[0].available}{"\n"}'`,
+  kubectl plimsoll top node-7 --watch -o json | jq '.signals[0].available'`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -73,7 +73,7 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 	var chosen, behind *decisionlog.Place
 	for i := range ranked {
 		r := &ranked[i]
-		place := decisionlog.Place{Place: i + 1, Pod: r.Pod.Key(), UID: r.Pod.UID, Key: readable(r.Key), Frees: int64(r.Relief.Amount), Open: r.Relief.Open}
+		place := decisionlog.Place{Place: i + 1, Pod: r.Pod.Key(), UID: r.Pod.UID, Key: r.Key, Frees: int64(r.Relief.Amount), Open: r.Relief.Open}
 		switch {
 		case r.Pod.Protection != signals.Unprotected:
 			place.Passed = r.Pod.Protection.String()
@@ -85,7 +85,7 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 			behind = &place
 		}
 		if len(n.Ranking) < maxPlaces {
-			n.Ranking = append(n.Ranking, Place{i + 1, place.Pod, why.PlaceText(&place), place.Passed != ""})
+			n.Ranking = append(n.Ranking, Place{i + 1, place.Pod, placeText(place), place.Passed != ""})
 		}
 		if behind != nil && len(n.Ranking) == maxPlaces {
 			break
@@ -97,24 +97,24 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 	case chosen == nil:
 		n.Reason = "each pod is protected, or too small to help"
 	default:
-		n.Pod, n.Reason = chosen.Pod, why.PlaceText(chosen)
+		n.Pod, n.Reason = chosen.Pod, placeText(*chosen)
 	}
 	if behind != nil {
 		n.Instead = fmt.Sprintf("not %s instead: %s", behind.Pod, why.Difference(chosen, behind))
 	}
 }
 
-// readable returns a key with bytes rounded down, to 1Mi from 10Mi on. The order is that of the exact ones.
-func readable(k ranking.Key) ranking.Key {
-	if k.Order != ranking.ByMemory && k.Order != ranking.ByDisk {
-		return k
-	}
-	for _, n := range []*signals.Amount{&k.Usage, &k.Request} {
-		if *n >= 10<<20 {
-			*n -= *n % (1 << 20)
+// placeText describes a place by its figures, with bytes rounded down to 1Mi from 10Mi on. The order is that of the exact
+// figures.
+func placeText(p decisionlog.Place) string {
+	if p.Key.Order == ranking.ByMemory || p.Key.Order == ranking.ByDisk {
+		for _, n := range []*signals.Amount{&p.Key.Usage, &p.Key.Request} {
+			if *n >= 10<<20 {
+				*n -= *n % (1 << 20)
+			}
 		}
 	}
-	return k
+	return why.PlaceText(&p)
 }
 
 // candidates returns the pods with their recorded usage, and why a ranking by it may differ from the agent's.

@@ -33,7 +33,7 @@ func (x *export) addNode(cmd *cobra.Command) {
 	cmd.Use = "export NODE|FILE"
 	cmd.Long += aboutNode
 	cmd.Example = "  # The last hour of a node\n  " + x.program.Name + " recording export node-7 --begin=1h -f incident.recording\n\n" +
-		"  # A part of a file\n  " + x.program.Name + " recording export --begin=2026-03-01T12:00:00Z -f part.recording incident.recording"
+		"  # A part of a file\n  " + x.program.Name + " recording export --begin=1h --end=30m -f part.recording incident.recording"
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return x.program.Invalid(fmt.Errorf("%s takes one node, one file, or - for standard input; %d were given", cmd.CommandPath(), len(args)))

@@ -104,7 +104,7 @@ func (s *Screen) lines(width int) []line {
 	if s.Height == 0 {
 		return all
 	}
-	foot := s.foot()
+	foot := s.foot(width)
 	room := max(s.Height-len(foot), 0)
 	all = all[:min(len(all), room)]
 	for len(all) < room {
@@ -114,9 +114,9 @@ func (s *Screen) lines(width int) []line {
 }
 
 // foot returns the last lines of a terminal.
-func (s *Screen) foot() (all []line) {
+func (s *Screen) foot(width int) (all []line) {
 	if s.Message != "" && (s.State != nil || s.Help) {
-		all = append(all, line{s.Message, alarm})
+		all = wrap(s.Message, width, "", alarm)
 	}
 	if s.Keys {
 		all = append(all, line{fmt.Sprintf("q quit  s sort: %s  up/down scroll  ? help", s.Sort), faint})
@@ -155,8 +155,8 @@ func (s *Screen) stateLines(width int) []line {
 		pods := s.pods(width, shownPods)
 		return join(head, s.notes(width), signals, next, pods, decisions)
 	}
-	room := s.Height - len(s.foot()) - len(head) - len(signals) - 1 // and an empty line above the signals
-	const fewPods, fewNext, fewDecisions = 5, 2, 3                  // with their headings
+	room := s.Height - len(s.foot(width)) - len(head) - len(signals) - 1 // and an empty line above the signals
+	const fewPods, fewNext, fewDecisions = 5, 2, 3                       // with their headings
 	notes := s.notes(width)
 	if len(notes) > 0 {
 		room -= len(notes) + 1
@@ -236,7 +236,7 @@ func (s *Screen) next(width int) []line {
 	case n.Met:
 		what, style = fmt.Sprintf("NEXT EVICTION, since %s is met", n.Configured), alarm
 	}
-	all := []line{{what, style}}
+	all := wrap(what, width, "", style)
 	if n.Pod == "" {
 		all = append(all, wrap("none: "+n.Reason, width, "  ", plain)...)
 	} else {
@@ -260,7 +260,10 @@ func (s *Screen) decisions(width int) []line {
 	all := []line{{"LAST DECISIONS", heading}}
 	for _, d := range s.State.Decisions {
 		text := strings.Join(slices.DeleteFunc([]string{age(s.State.Time.Sub(d.Time)) + " ago", d.Decision, d.Pod, d.Subject, d.Reason}, func(t string) bool { return t == "" }), "  ")
-		all = append(all, line{cut(text, width), plain})
+		if s.Height > 0 { // more decisions matter more than their ends
+			text = cut(text, width)
+		}
+		all = append(all, wrap(text, width, "", plain)...)
 	}
 	if len(all) == 1 {
 		all = append(all, line{"none in the newest part of the recording", faint})

@@ -99,18 +99,21 @@ func (s *Screen) signals(width int) []line {
 	return all
 }
 
-// narrowSignals returns two lines for each signal.
+// narrowSignals returns two lines for each signal, or one where they would take more than half of the height.
 func (s *Screen) narrowSignals(width int) (all []line) {
+	short := s.Height > 0 && 4*len(s.State.Signals) > s.Height
 	for i := range s.State.Signals {
 		g := &s.State.Signals[i]
 		cells := signalCells(g)
-		first := cells[0]
-		if g.Available != nil {
-			bar := gauge(g, minBar)
-			first += strings.Repeat(" ", max(width-utf8.RuneCountInString(first)-minBar, 1)) + bar
+		columns := []column{{"", width - minBar - 1, false}, {"", minBar, false}}
+		if short {
+			const amount = 7
+			columns = []column{{"", width - minBar - amount - 2, false}, {"", amount, true}, {"", minBar, false}}
+			all = append(all, line{row(columns, []string{cells[0], cells[1], gauge(g, minBar)}), styleOf(g)})
+			continue
 		}
-		details := "  " + strings.Join(slices.DeleteFunc([]string{cells[1], mark + " " + cells[2], cells[4], cells[5]}, func(t string) bool { return t == "" || t == "-" }), "  ")
-		all = append(all, line{first, styleOf(g)}, line{details, styleOf(g)})
+		details := slices.DeleteFunc([]string{cells[1], mark + " " + cells[2], cells[4], cells[5]}, func(t string) bool { return t == "-" })
+		all = append(all, line{row(columns, []string{cells[0], gauge(g, minBar)}), styleOf(g)}, line{"  " + strings.Join(details, "  "), styleOf(g)})
 	}
 	return all
 }
@@ -168,7 +171,7 @@ func lasts(d time.Duration) string {
 // at the threshold.
 func gauge(g *live.Signal, width int) string {
 	const scale = 4
-	if g.At == nil || *g.At <= 0 || width < minBar-4 {
+	if g.Available == nil || g.At == nil || *g.At <= 0 || width < minBar-4 {
 		return ""
 	}
 	whole := float64(*g.At) * scale
