@@ -44,10 +44,10 @@ up and down scroll them, ? lists all keys. If the connection breaks, it connects
 shows the age of the last state. Other outputs get the state once, or whenever there is
 news with --watch.
 
-The API server runs plimsoll top in the pod of the agent, which takes 20 MiB of the memory
-limit of its container meanwhile. That needs the right to create and get pods/exec, and to
-list pods, in the namespace of the agents. With the right to list leases there, it shows
-whether the agent is armed. It changes nothing.
+The API server runs plimsoll top in the pod of the agent, which needs about 8 MiB of the
+memory of its container meanwhile. That needs the right to create and get pods/exec, and
+to list pods, in the namespace of the agents. With the right to list leases there, it
+shows whether the agent is armed. It changes nothing.
 
 Exit status: 0 shown, or ended with q; 1 the state could not be read; 2 invalid flags.`,
 		Example: `  # The live view of a node

@@ -49,7 +49,7 @@ func topCommand() *cobra.Command {
 		Short: "Show the present state of this node from the recording of its agent",
 		Long: `Shows signals with their thresholds, the pod that would be evicted now, the memory of
 pods, and the last decisions. It reads the newest part of what a running agent
-records, and neither asks nor delays the agent. It needs about 20 MiB of memory.
+records, and neither asks nor delays the agent. It needs about 8 MiB of memory.
 
 An agent records its periodic checks, and more of them near a threshold. Values
 are those of the last recorded check, and of the last measurement of pods.

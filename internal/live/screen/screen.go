@@ -286,6 +286,9 @@ func cut(text string, width int) string {
 // wrap returns the lines of a text, at most three. All but the first are indented by two columns more.
 func wrap(text string, width int, indent string, of style) (all []line) {
 	const most = 3
+	if utf8.RuneCountInString(indent)+utf8.RuneCountInString(text) <= width {
+		return []line{{indent + text, of}}
+	}
 	current := indent
 	empty := true
 	for word := range strings.FieldsSeq(text) {
