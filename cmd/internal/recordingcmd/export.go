@@ -61,16 +61,25 @@ func (p *Program) Export() *cobra.Command {
 	f.StringVarP(&file, "file", "f", "", "file to write. Empty: standard output")
 	if p.WriteScenario != nil {
 		f.StringVarP(&output, "output", "o", output, "form of the export: recording, or scenario")
+		f.BoolVar(&x.confirm, "confirm", false, "write the number of exported bytes to standard error at the end, so that a reader knows it has all of them")
+	}
+	if p.ExportNode != nil {
+		x.addNode(cmd)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := x.compile(begin, end, output, time.Now()); err != nil {
 			return p.Invalid(err)
 		}
+		if p.ExportNode != nil {
+			if node, is := nodeOf(args[0]); is {
+				return x.runNode(cmd, args[0], node, begin, end, file)
+			}
+		}
 		data, _, err := from.read(cmd, args)
 		if err != nil {
 			return err
 		}
-		return x.run(data, cmd.OutOrStdout(), file)
+		return x.run(data, cmd, file)
 	}
 	return cmd
 }
@@ -80,6 +89,9 @@ type export struct {
 	program    *Program
 	begin, end time.Time
 	scenario   bool
+	confirm    bool
+	timeout    time.Duration // of an export of a node
+	dir        string        // of the agent of a node; empty: its default
 }
 
 func (x *export) compile(begin, end, output string, now time.Time) (err error) {
@@ -96,27 +108,40 @@ func (x *export) compile(begin, end, output string, now time.Time) (err error) {
 	return nil
 }
 
-// run writes the export to a file, or to out if its name is empty.
-func (x *export) run(data []byte, out io.Writer, file string) (err error) {
-	if file == "" && !x.scenario && IsTerminal(out) {
-		return x.program.Invalid(errors.New("a recording is not for a terminal: give --file, or redirect standard output"))
-	}
-	if file != "" {
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return fmt.Errorf("export a recording: %w", err)
+// run writes the export of a recording to a file, or to standard output if its name is empty.
+func (x *export) run(data []byte, cmd *cobra.Command, file string) error {
+	return x.writeTo(cmd, file, func(out io.Writer) error {
+		counted := &counter{out: out}
+		err := x.write(data, counted)
+		if err == nil && x.confirm {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "exported %d bytes\n", counted.n)
 		}
-		defer func() {
-			if closed := f.Close(); err == nil && closed != nil {
-				err = fmt.Errorf("export a recording: %w", closed)
-			}
-			if err != nil {
-				_ = os.Remove(file) // a part of an export looks like a whole one
-			}
-		}()
-		return x.write(data, f)
+		return err
+	})
+}
+
+// writeTo calls write with a file that has its name once write has succeeded, or with standard output.
+func (x *export) writeTo(cmd *cobra.Command, file string, write func(io.Writer) error) error {
+	if file == "" {
+		if !x.scenario && IsTerminal(cmd.OutOrStdout()) {
+			return x.program.Invalid(errors.New("a recording is not for a terminal: give --file, or redirect standard output"))
+		}
+		return write(cmd.OutOrStdout())
 	}
-	return x.write(data, out)
+	return writeWhole(file, write)
+}
+
+// counter counts the bytes that are written.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.n += int64(n)
+	return n, err
 }
 
 func (x *export) write(data []byte, out io.Writer) error {

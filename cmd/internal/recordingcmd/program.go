@@ -3,6 +3,7 @@
 package recordingcmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,9 @@ type Program struct {
 	RecordingDir, DecisionDir string
 	// WriteScenario writes a recording as a scenario; nil: the program has no scenarios.
 	WriteScenario func(recording []byte, out io.Writer) error
+	// ExportNode runs plimsoll with the given arguments at the agent of a node, and writes what it exports; nil: the
+	// program exports files alone. Without an agent on the node, its error is a [NoAgentError].
+	ExportNode func(ctx context.Context, cmd *cobra.Command, node string, args []string, out io.Writer) error
 }
 
 // NeedsCommand returns the body of a command that only has commands below it.
