@@ -17,6 +17,8 @@ import (
 const (
 	// followDuration ends the command in the pod: one that has lost its client must not stay there.
 	followDuration = 5 * time.Minute
+	// stable is the time from which on a connection counts as good: commands of earlier ones have ended by then.
+	stable = time.Minute
 	// armingTime bounds the request for the agent's lease.
 	armingTime = 5 * time.Second
 )
@@ -61,10 +63,12 @@ func (f *follower) follow(ctx context.Context, each func(*live.State) error, los
 	for {
 		f.readArming(ctx)
 		var refused error
-		states := 0
+		states, begun := 0, time.Now()
 		err := f.lines(ctx, args, func(s *live.State) error {
 			states++
-			ever, failures = true, 0
+			if ever = true; time.Since(begun) >= stable {
+				failures = 0
+			}
 			refused = each(s)
 			return refused
 		})
@@ -75,8 +79,10 @@ func (f *follower) follow(ctx context.Context, each func(*live.State) error, los
 			return nil // the user has ended it
 		case !ever && err != nil:
 			return err
-		case err == nil && states > 0:
+		case err == nil && states > 0 && time.Since(begun) >= followDuration/2:
 			continue // the command has reached its duration
+		case err == nil && states > 0:
+			err = fmt.Errorf("show the state of node %s: %w", f.agent.Node, errEarly)
 		case err == nil:
 			err = fmt.Errorf("show the state of node %s: %w", f.agent.Node, errNoState)
 		}
@@ -93,6 +99,9 @@ func (f *follower) follow(ctx context.Context, each func(*live.State) error, los
 	}
 }
 
+// errEarly is the error of a connection that ended before the command in the pod had to end.
+var errEarly = errors.New("the connection ended early")
+
 // errNoState is the error of a connection that ended without a state.
 var errNoState = errors.New("the connection ended without a state")
 
@@ -103,7 +112,7 @@ func (f *follower) lines(ctx context.Context, args []string, each func(*live.Sta
 		if err != nil {
 			return fmt.Errorf("the answer of the agent: %w", err)
 		}
-		if s.Arming == "" {
+		if s.Arming == "" || f.arming == string(clusterstatus.Silent) { // a recording has no end of its agent
 			s.Arming = f.arming
 		}
 		return each(s)

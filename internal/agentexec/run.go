@@ -65,10 +65,11 @@ func (a *Agent) Lines(ctx context.Context, args []string, each func(line []byte)
 			if len(rest) > 0 {
 				whole = append(rest, line...)
 			}
-			if alive(); len(bytes.TrimSpace(whole)) > 0 {
+			if len(bytes.TrimSpace(whole)) > 0 {
 				if err := each(whole); err != nil {
 					return err
 				}
+				alive() // an empty line is no answer
 			}
 			rest, part = rest[:0], after
 		}
@@ -121,7 +122,15 @@ func (a *Agent) run(ctx context.Context, args []string, more io.Writer, each fun
 	defer cancel(nil)
 	alarm := time.AfterFunc(silence, func() { cancel(silentError{silence}) })
 	defer alarm.Stop()
-	output := &sink{failed: cancel, each: func(part []byte) error { return each(part, func() { alarm.Reset(silence) }) }}
+	due := time.Now().Add(silence)
+	output := &sink{failed: cancel, each: func(part []byte) error {
+		alarm.Stop() // the time in which an answer is used is not the agent's
+		used := time.Now()
+		err := each(part, func() { used = time.Now(); due = used.Add(silence) })
+		due = due.Add(time.Since(used))
+		alarm.Reset(time.Until(due))
+		return err
+	}}
 	messages := &message{}
 	command := append([]string{program}, args...)
 	err = a.Executor.Exec(running, a.Namespace, pod, container, command, output, io.MultiWriter(messages, more))

@@ -14,10 +14,10 @@ import (
 // near is the available amount, in thresholds, below which a signal is near its threshold.
 const near = 2
 
-// target returns the threshold to choose a pod for: the first hard one that is met, or else the one with the least
+// target returns the threshold to choose a pod for: the first one in acting order that the agent acts for, or else the one with the least
 // available amount in relation to it. Without a signal near its threshold it is one of memory: no other resource
 // runs out as fast. It returns nil if no signal is known.
-func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Threshold, met bool) {
+func target(p *eviction.Policy, node *signals.Observations, passed signals.Set) (found *eviction.Threshold, met bool) {
 	var of [2]struct { // of any signal, and of memory
 		t     *eviction.Threshold
 		ratio float64
@@ -31,7 +31,7 @@ func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Thr
 			continue
 		}
 		below, ratio := o.Available < at, float64(o.Available)/float64(at)
-		if below && t.Hard() {
+		if below && t.Hard() || passed.Has(t.Signal) && t.Missing(o) > 0 { // of a passed one, minimum reclaim included
 			return t, true
 		}
 		for n := range of {
@@ -49,7 +49,7 @@ func target(p *eviction.Policy, node *signals.Observations) (found *eviction.Thr
 // next returns the pod that would be evicted now. Limits on evictions, failures to end a pod, growth, and evictions in
 // flight are not considered: the decisions name those.
 func (t *Tracker) next(p *eviction.Policy) *Next {
-	of, met := target(p, &t.check.Snapshot.Node)
+	of, met := target(p, &t.check.Snapshot.Node, t.passed)
 	if of == nil || t.usage == nil {
 		return nil
 	}
@@ -61,7 +61,9 @@ func (t *Tracker) next(p *eviction.Policy) *Next {
 		return n
 	}
 	o := t.check.Snapshot.Node[of.Signal]
-	o.Available = min(o.Available, of.Value.Of(o.Capacity).Value-1) // as if it were met
+	if !met { // as if it were
+		o.Available = min(o.Available, of.Value.Of(o.Capacity).Value-1)
+	}
 	ranked := ranking.Rank(candidates, of.Signal, measure)
 	choose(n, ranked, p.NeedFor(of, &o))
 	return n
@@ -141,6 +143,9 @@ func (t *Tracker) candidates(of signals.Signal, measure signals.Storage) (all []
 			} else {
 				u.Containers = []signals.ContainerUsage{{Logs: whole}}
 			}
+		}
+		if !u.Memory.Known && !u.MemoryRelief.Known && !tasks.Known && !u.EphemeralStorage.Known {
+			u = nil // it has no cgroup: the agent ranks it as not measured
 		}
 		all = append(all, signals.Candidate{Pod: p.Pod, Usage: u})
 	}

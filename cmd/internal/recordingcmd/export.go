@@ -2,11 +2,12 @@ package recordingcmd
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,11 +76,7 @@ func (p *Program) Export() *cobra.Command {
 				return x.runNode(cmd, args[0], node, begin, end, file)
 			}
 		}
-		data, _, err := from.read(cmd, args)
-		if err != nil {
-			return err
-		}
-		return x.run(data, cmd, file)
+		return x.run(from.parts(cmd, args), cmd, file)
 	}
 	return cmd
 }
@@ -109,10 +106,13 @@ func (x *export) compile(begin, end, output string, now time.Time) (err error) {
 }
 
 // run writes the export of a recording to a file, or to standard output if its name is empty.
-func (x *export) run(data []byte, cmd *cobra.Command, file string) error {
+func (x *export) run(parts iter.Seq2[[]byte, error], cmd *cobra.Command, file string) error {
 	return x.writeTo(cmd, file, func(out io.Writer) error {
 		counted := &counter{out: out}
-		err := x.write(data, counted)
+		if x.confirm { // for a client, which may be gone
+			counted.out = patient{out}
+		}
+		err := x.write(parts, counted)
 		if err == nil && x.confirm {
 			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "exported %d bytes\n", counted.n)
 		}
@@ -131,6 +131,36 @@ func (x *export) writeTo(cmd *cobra.Command, file string, write func(io.Writer) 
 	return writeWhole(file, write)
 }
 
+const (
+	// writeSize is the size of a write; a client has so much time for each.
+	writeSize = 32 << 10
+	patience  = 30 * time.Second
+)
+
+// errNoReader is the error of an output that nothing reads.
+var errNoReader = errors.New("the output is not read")
+
+// patient writes to an output, and gives up after the patience: a client that is gone may leave a full pipe.
+type patient struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (p patient) Write(b []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { n, err := p.out.Write(b); done <- result{n, err} }()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.n, r.err
+	case <-late.C:
+		return 0, errNoReader
+	}
+}
+
 // counter counts the bytes that are written.
 type counter struct {
 	out io.Writer
@@ -144,17 +174,27 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (x *export) write(data []byte, out io.Writer) error {
-	w := bufio.NewWriterSize(out, 1<<20)
-	var checks int
-	var err error
+func (x *export) write(parts iter.Seq2[[]byte, error], out io.Writer) error {
+	w := bufio.NewWriterSize(out, writeSize)
+	var to io.Writer = w
+	var whole bytes.Buffer
 	if x.scenario {
-		var part strings.Builder
-		if checks, err = recording.Excerpt(data, x.begin, x.end, &part); err == nil && checks > 0 {
-			err = x.program.WriteScenario([]byte(part.String()), w)
+		to = &whole
+	}
+	checks := 0
+	var err error
+	for data, fault := range parts {
+		if fault != nil {
+			return fault
 		}
-	} else {
-		checks, err = recording.Excerpt(data, x.begin, x.end, w)
+		n, fault := recording.Excerpt(data, x.begin, x.end, to)
+		if checks += n; fault != nil {
+			err = fault
+			break
+		}
+	}
+	if x.scenario && err == nil && checks > 0 {
+		err = x.program.WriteScenario(whole.Bytes(), w)
 	}
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
@@ -18,6 +19,9 @@ type Program struct {
 	Invalid func(error) error
 	// Read reads what an argument names; - is the input.
 	Read func(in io.Reader, name string) ([]byte, error)
+	// Parts returns the segments of a directory one after the other, so that an export needs memory for one of them; nil if the
+	// name is no directory.
+	Parts func(name string) iter.Seq2[[]byte, error]
 	// RecordingDir and DecisionDir are the directories of an agent that are read if no file is given. Empty: a file must
 	// be given.
 	RecordingDir, DecisionDir string
@@ -83,6 +87,23 @@ func (s *source) read(cmd *cobra.Command, args []string) (data []byte, name stri
 	}
 	data, err = s.program.Read(cmd.InOrStdin(), name)
 	return data, name, err
+}
+
+// parts returns the parts of the source, each with whole segments.
+func (s *source) parts(cmd *cobra.Command, args []string) iter.Seq2[[]byte, error] {
+	name := s.dir
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if s.program.Parts != nil {
+		if parts := s.program.Parts(name); parts != nil {
+			return parts
+		}
+	}
+	return func(yield func([]byte, error) bool) {
+		data, _, err := s.read(cmd, args)
+		yield(data, err)
+	}
 }
 
 // MaxBytes bounds a recording that is read at once.
