@@ -47,12 +47,12 @@ func state() *live.State {
 			{Signal: "nodefs.inodesFree", Kind: "hard", Unknown: "statfs: I/O error"}, signal("imagefs.available", "hard", 15*gib, 15*gib, 100*gib), signal("pid.available", "hard", 31_999, 300, 32_768)},
 		Next: &live.Next{Signal: "memory.available", Configured: "memory.available<300Mi for 1m0s", Met: true, InGrace: true, Pod: "shop/cart-6d5f9-x2k4p", Reason: "uses 812Mi, 556Mi above its request, priority 0",
 			Instead: "not shop/web-7d4b9c instead: shop/cart-6d5f9-x2k4p is further above its request: by 556Mi, and shop/web-7d4b9c by 100Mi",
-			Ranking: []live.Place{{1, "batch/tiny", "uses 2Mi, 2Mi above its request, priority -5, passed over: too small to help", true}, {2, "shop/cart-6d5f9-x2k4p", "r", false}, {3, "shop/web-7d4b9c", "r", false}}},
+			Ranking: []live.Place{{Place: 1, Pod: "batch/tiny", Reason: "uses 2Mi, 2Mi above its request, priority -5, passed over: too small to help", Passed: true}, {Place: 2, Pod: "shop/cart-6d5f9-x2k4p", Reason: "r"}, {Place: 3, Pod: "shop/web-7d4b9c", Reason: "r"}}},
 		Measured: noon.Add(-2 * time.Second), PodCount: 40,
 		Decisions: []live.Decision{
-			{noon.Add(-3 * time.Second), "pending", "", "memory.available<300Mi for 1m0s", "memory.available<300Mi for 1m0s: in grace period, available 243Mi, met for 20s of 1m0s"},
-			{noon.Add(-time.Hour), "evict", "shop/cart-6d5f9-old", "memory.available<100Mi", "memory.available<100Mi: met, available 61Mi"},
-			{noon.Add(-2 * time.Hour), "armed", "", "", "the ConfigMap is set to armed"},
+			{Time: noon.Add(-3 * time.Second), Decision: "pending", Subject: "memory.available<300Mi for 1m0s", Reason: "memory.available<300Mi for 1m0s: in grace period, available 243Mi, met for 20s of 1m0s"},
+			{Time: noon.Add(-time.Hour), Decision: "evict", Pod: "shop/cart-6d5f9-old", Subject: "memory.available<100Mi", Reason: "memory.available<100Mi: met, available 61Mi"},
+			{Time: noon.Add(-2 * time.Hour), Decision: "armed", Reason: "the ConfigMap is set to armed"},
 		},
 	}
 	for i := range 40 {
@@ -94,7 +94,7 @@ func pressed() *live.State {
 	s.Conditions, s.Arming = []string{"MemoryPressure"}, ""
 	s.Signals[0] = signal("memory.available", "hard", 61*mib, 100*mib, 8*gib)
 	s.Notes = []string{"3 checks or decisions were not recorded: the disk is full or too slow."}
-	s.Next = &live.Next{Configured: "memory.available<100Mi", Met: true, Reason: "each pod is protected, or too small to help", Ranking: []live.Place{{1, "batch/tiny", "uses 2Mi, passed over: too small to help", true}}}
+	s.Next = &live.Next{Configured: "memory.available<100Mi", Met: true, Reason: "each pod is protected, or too small to help", Ranking: []live.Place{{Place: 1, Pod: "batch/tiny", Reason: "uses 2Mi, passed over: too small to help", Passed: true}}}
 	s.Decisions = nil
 	return s
 }
