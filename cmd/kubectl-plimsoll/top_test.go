@@ -172,23 +172,27 @@ func TestTop_ExitStatuses(t *testing.T) {
 }
 
 // With --watch, a command that reached its duration is run again at once, and a connection that broke after a delay, which
-// doubles. What cannot be written ends the command.
+// doubles. An early end is such a break, even after a state. What cannot be written ends the command.
 func TestTop_WatchReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, runs := time.Now(), []time.Duration{}
 		var lost []string
 		line := stateLine(t, nil)
-		agent := &agentexec.Agent{Client: onlyPods{pods: []corev1.Pod{agentPod()}}, Namespace: "ns", Node: "node-7", Executor: inPod(func(_ context.Context, args []string, stdout, _ io.Writer) error {
+		agent := &agentexec.Agent{Client: onlyPods{pods: []corev1.Pod{agentPod()}}, Namespace: "ns", Node: "node-7", Silence: 2 * followDuration, Executor: inPod(func(_ context.Context, args []string, stdout, _ io.Writer) error {
 			if got := strings.Join(args, " "); got != "top --output=json --watch --duration=5m0s" {
 				t.Errorf("ran %s", got)
 			}
 			runs = append(runs, time.Since(begun).Round(time.Second))
 			switch len(runs) {
 			case 1, 5: // its duration
+				time.Sleep(followDuration)
 				_, err := io.WriteString(stdout, line+line)
 				return err
 			case 2:
 				return nil
+			case 6:
+				_, err := io.WriteString(stdout, line)
+				return err
 			}
 			return errors.New("no route to host")
 		})}
@@ -203,10 +207,12 @@ func TestTop_WatchReconnects(t *testing.T) {
 				cancel()
 			}
 		})
-		if err != nil || states != 4 || len(lost) != 6 || !strings.Contains(lost[0], "the connection ended without a state") || !strings.Contains(lost[1], "no route to host") {
+		if err != nil || states != 5 || len(lost) != 6 || !strings.Contains(lost[0], "the connection ended without a state") || !strings.Contains(lost[1], "no route to host") || !strings.Contains(lost[3], "the connection ended early") {
 			t.Errorf("%d states, %q, %v", states, lost, err)
 		}
-		if !slices.IsSorted(runs) || runs[1] != 0 || runs[4] < 5*time.Second || runs[4] > 7*time.Second || runs[5] != runs[4] {
+		// Three failures wait 5 to 7 s. The fifth run lasts, so that its end is no failure and the next one waits least.
+		backedOff := runs[4] - followDuration
+		if !slices.IsSorted(runs) || runs[1] != followDuration || backedOff < 5*time.Second || backedOff > 7*time.Second || runs[5] != runs[4]+followDuration || runs[6]-runs[5] > 2*time.Second {
 			t.Errorf("run at %v", runs)
 		}
 		refused := errors.New("disk full")
