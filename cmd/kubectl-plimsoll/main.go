@@ -63,6 +63,7 @@ func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStre
 	root.SetArgs(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends a program whose output is blocked
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0

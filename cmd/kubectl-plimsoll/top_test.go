@@ -41,9 +41,12 @@ func (e exited) Error() string   { return fmt.Sprintf("command terminated with e
 func (e exited) ExitStatus() int { return int(e) }
 
 // withAgent serves a cluster in which node-7 has an armed agent, and points KUBECONFIG at it.
-func withAgent(t *testing.T) {
+func withAgent(t *testing.T) { t.Helper(); withLease(t, time.Now()) }
+
+// withLease is withAgent with an agent that renewed its lease at a time.
+func withLease(t *testing.T, at time.Time) {
 	t.Helper()
-	renewed, seconds := metav1.NewMicroTime(time.Now()), int32(40)
+	renewed, seconds := metav1.NewMicroTime(at), int32(40)
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-7", Annotations: map[string]string{heartbeat.AnnotationVersion: "0.3.0", heartbeat.AnnotationArmed: "true"}},
 		Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds, RenewTime: &renewed}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +141,23 @@ func TestTop_ShowsStateOnce(t *testing.T) {
 	}
 }
 
+// An agent that does not renew its lease is silent, whatever its recording has.
+func TestTop_SilentByLease(t *testing.T) {
+	agent := inPod(func(_ context.Context, _ []string, stdout, _ io.Writer) error {
+		_, err := io.WriteString(stdout, stateLine(t, func(s *live.State) { s.Arming = "armed" }))
+		return err
+	})
+	for _, tc := range []struct {
+		renewed time.Duration
+		want    string
+	}{{0, "armed"}, {time.Hour, "silent"}} {
+		withLease(t, time.Now().Add(-tc.renewed))
+		if status, out, errs := executeWith(agent, "top", "node-7", "-o", "jsonpath={.arming}"); status != 0 || strings.TrimSpace(out) != tc.want {
+			t.Errorf("renewed %s ago: status %d, %s%s, want %s", tc.renewed, status, out, errs, tc.want)
+		}
+	}
+}
+
 func TestTop_ExitStatuses(t *testing.T) {
 	withAgent(t)
 	ends := func(stdout, stderr string, err error) inPod {
@@ -185,7 +205,7 @@ func TestTop_WatchReconnects(t *testing.T) {
 			runs = append(runs, time.Since(begun).Round(time.Second))
 			switch len(runs) {
 			case 1, 5: // its duration
-				time.Sleep(followDuration)
+				<-time.After(followDuration)
 				_, err := io.WriteString(stdout, line+line)
 				return err
 			case 2:
