@@ -126,6 +126,7 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"recording export --begin=-5m " + dir, exitInvalid, "--begin"},
 		{"recording export --begin=5m --end=10m " + dir, exitInvalid, "is before --begin"},
 		{"recording export -o pdf " + dir, exitInvalid, "must be recording or scenario"},
+		{"recording export --confirm -o scenario " + dir, exitInvalid, "export the recording, and make the scenario of that file"},
 		{"recording export --end=100h " + dir, exitFailed, "no check is recorded in this time"},
 		{"recording export --file=" + text + "/below " + dir, exitFailed, "export a recording"},
 		{"simulate --recording " + text, exitInvalid, "no frame of a recording is readable"},

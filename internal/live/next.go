@@ -14,9 +14,9 @@ import (
 // near is the available amount, in thresholds, below which a signal is near its threshold.
 const near = 2
 
-// target returns the threshold to choose a pod for: the first one in acting order that the agent acts for, or else the one with the least
-// available amount in relation to it. Without a signal near its threshold it is one of memory: no other resource
-// runs out as fast. It returns nil if no signal is known.
+// target returns the threshold to choose a pod for: the first one in acting order that the agent acts for, or else the
+// one with the least available amount in relation to it. Without a signal near its threshold it is one of memory: no
+// other resource runs out as fast. It returns nil if no signal is known.
 func target(p *eviction.Policy, node *signals.Observations, passed signals.Set) (found *eviction.Threshold, met bool) {
 	var of [2]struct { // of any signal, and of memory
 		t     *eviction.Threshold
@@ -61,7 +61,7 @@ func (t *Tracker) next(p *eviction.Policy) *Next {
 		return n
 	}
 	o := t.check.Snapshot.Node[of.Signal]
-	if !met { // as if it were
+	if !met { // as if it were just met
 		o.Available = min(o.Available, of.Value.Of(o.Capacity).Value-1)
 	}
 	ranked := ranking.Rank(candidates, of.Signal, measure)

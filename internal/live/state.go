@@ -63,12 +63,12 @@ type Signal struct {
 	Exhaustion *float64 `json:"timeToExhaustionMillis,omitempty"`
 }
 
-// Next is the pod that would be evicted now for one threshold: a met one, or else a near one, or else that of memory, as if
-// it were met.
+// Next is the pod that would be evicted now for one threshold: the first that the agent acts for, or else a near one, or else
+// that of memory, as if it were just met.
 type Next struct {
 	Signal     string  `json:"signal"`
 	Configured string  `json:"threshold"`
-	Met        bool    `json:"met"`               // less than the threshold is available
+	Met        bool    `json:"met"`               // less than the threshold is available, or than it with its minimum reclaim after that
 	InGrace    bool    `json:"inGracePeriod"`     // it is a soft one, and its grace period has not passed
 	Pod        string  `json:"pod,omitempty"`     // empty: none
 	Reason     string  `json:"reason,omitempty"`  // why this pod, or why none

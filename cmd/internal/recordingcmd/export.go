@@ -102,6 +102,9 @@ func (x *export) compile(begin, end, output string, now time.Time) (err error) {
 	default:
 		return fmt.Errorf("--output: %q: must be recording or scenario", output)
 	}
+	if x.scenario && x.confirm {
+		return errors.New("-o scenario with --confirm: a scenario takes too much memory beside an agent: export the recording, and make the scenario of that file")
+	}
 	return nil
 }
 
