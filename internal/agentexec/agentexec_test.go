@@ -192,6 +192,16 @@ func TestLines_BoundHostileAgents(t *testing.T) {
 		{"nothing", func(ctx context.Context, _ []string, _, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, "no answer for 50ms: the node or its agent may hang"},
 		{"errors without an end", until(func(_, errs io.Writer) { _, _ = errs.Write(megabyte) }), "no answer for 50ms"},
 		{"a byte at a time", until(func(out, _ io.Writer) { _, _ = out.Write([]byte("y")) }), ""}, // either bound may be first
+		{"empty lines", func(ctx context.Context, _ []string, out, _ io.Writer) error {
+			for ctx.Err() == nil {
+				_, _ = out.Write([]byte("\n"))
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Millisecond):
+				}
+			}
+			return ctx.Err()
+		}, "no answer for 50ms"},
 		{"empty output", until(func(out, _ io.Writer) { _, _ = out.Write(nil) }), "no answer for 50ms"},
 	} {
 		a := agent(t, tc.run, pod("a", nil))

@@ -221,6 +221,47 @@ func TestState_GracePeriod(t *testing.T) {
 	}
 }
 
+// The next eviction is for the first threshold, in acting order, that the agent acts for.
+func TestState_ActingOrder(t *testing.T) {
+	const reclaim = "evictionHard: {memory.available: 100Mi, nodefs.available: 10%}\nevictionMinimumReclaim: {memory.available: 200Mi}\n"
+	for _, tc := range []struct {
+		about, config string
+		available     signals.Amount
+		passed        bool
+		want          string
+		met, inGrace  bool
+	}{
+		{"a soft one in its grace period, before a hard one of a later signal", "", 200 * mib, false, "nodefs.available<10%", true, false},
+		{"a soft one past its grace period, before a hard one of a later signal", "", 200 * mib, true, "memory.available<300Mi for 1m0s", true, false},
+		{"a hard one before the soft one of its signal", "", 50 * mib, true, "memory.available<100Mi", true, false},
+		{"minimum reclaim that is not reached", reclaim, 250 * mib, true, "memory.available<100Mi", true, false},
+		{"minimum reclaim that does not count before", reclaim, 250 * mib, false, "nodefs.available<10%", true, false},
+		{"minimum reclaim that is reached", reclaim, 300 * mib, true, "nodefs.available<10%", true, false},
+	} {
+		c := check(0, tc.available)
+		if c.Snapshot.Node[signals.NodefsAvailable].Available = 9 * gib; tc.passed {
+			c.Met.Add(signals.MemoryAvailable)
+		}
+		n := tracked(t, &recording.Entry{Header: header(t, tc.config)}, &recording.Entry{Check: c}, usage(0, pod("a", gib, 0, nil))).Next
+		if n.Configured != tc.want || n.Met != tc.met || n.InGrace != tc.inGrace {
+			t.Errorf("%s: for %s, met %t, in grace period %t", tc.about, n.Configured, n.Met, n.InGrace)
+		}
+	}
+}
+
+// A pod without any value has no cgroup, and is ranked first, as not measured.
+func TestState_PodWithoutValues(t *testing.T) {
+	blind := pod("blind", 0, 0, func(p *recording.PodUsage) {
+		for v := range p.Values {
+			p.Values[v] = recording.Unknown
+		}
+	})
+	n := tracked(t, &recording.Entry{Header: header(t, "")}, &recording.Entry{Check: check(0, 20*mib)}, usage(0, pod("a", gib, 0, nil), blind)).Next
+	if len(n.Ranking) != 2 || n.Ranking[0].Pod != "shop/blind" || !strings.HasPrefix(n.Ranking[0].Reason, "nothing measured") {
+		t.Errorf("%+v", n)
+	}
+}
+
 func TestState_PodsByMemory(t *testing.T) {
 	entries := []*recording.Entry{{Header: header(t, "")}, {Check: check(0, 2*gib)}}
 	for i := range 5 {
