@@ -30,6 +30,7 @@ var recordings = recordingcmd.Program{
 	Invalid:      func(err error) error { return invalidError{err} },
 	Read:         readRecording,
 	Parts:        recordingParts,
+	Room:         func(dir string) error { return checkExportRoom(procDir, dir) },
 	RecordingDir: recordingDir, DecisionDir: decisionLogDir,
 	WriteScenario: simulate.ExportScenario,
 }

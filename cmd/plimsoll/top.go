@@ -40,16 +40,18 @@ type top struct {
 	dir, output        string
 	watch              bool
 	interval, duration time.Duration
+	proc               string // the mountpoint of /proc
 }
 
 func topCommand() *cobra.Command {
-	var t top
+	t := top{proc: procDir}
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the present state of this node from the recording of its agent",
 		Long: `Shows signals with their thresholds, the pod that would be evicted now, the memory of
 pods, and the last decisions. It reads the newest part of what a running agent
-records, and neither asks nor delays the agent. It needs about 8 MiB of memory.
+records, and neither asks nor delays the agent. It needs about 8 MiB of memory. With
+less than 32 MiB left below the memory limit of its container, it does not begin.
 
 An agent records its periodic checks, and more of them near a threshold. Values
 are those of the last recorded check, and of the last measurement of pods.
@@ -57,7 +59,8 @@ are those of the last recorded check, and of the last measurement of pods.
 With --watch it prints the state again whenever there is news, and at least every
 5 s: with -o json one line for each. kubectl plimsoll top shows it on another machine.
 
-Exit status: 0 shown, 1 the recording can not be read, 2 a flag is not valid.`,
+Exit status: 0 shown, 1 the recording can not be read, or too little memory is left,
+2 a flag is not valid.`,
 		Example: `  # The present state of this node
   plimsoll top
 
@@ -116,6 +119,9 @@ func useLittle() {
 
 // run prints the state, and with watch again at each tick with news.
 func (t *top) run(ctx context.Context, out io.Writer, ticks <-chan time.Time) error {
+	if err := checkRoom(t.proc, "show the state of the node", leastRoom); err != nil {
+		return err
+	}
 	f, err := ring.Follow(t.dir)
 	if err != nil {
 		return unlisted(err)

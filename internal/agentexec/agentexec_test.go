@@ -193,7 +193,7 @@ func TestLines_BoundHostileAgents(t *testing.T) {
 		{"errors without an end", until(func(_, errs io.Writer) { _, _ = errs.Write(megabyte) }), "no answer for 50ms"},
 		{"a byte at a time", until(func(out, _ io.Writer) { _, _ = out.Write([]byte("y")) }), ""}, // either bound may be first
 		{"empty lines", func(ctx context.Context, _ []string, out, _ io.Writer) error {
-			for ctx.Err() == nil {
+			for n := 0; n < 3000 && ctx.Err() == nil; n++ { // much longer than the silence
 				_, _ = out.Write([]byte("\n"))
 				select {
 				case <-ctx.Done():

@@ -76,6 +76,11 @@ func (p *Program) Export() *cobra.Command {
 				return x.runNode(cmd, args[0], node, begin, end, file)
 			}
 		}
+		if x.confirm && p.Room != nil {
+			if err := p.Room(from.name(args)); err != nil {
+				return err
+			}
+		}
 		return x.run(from.parts(cmd, args), cmd, file)
 	}
 	return cmd

@@ -22,6 +22,8 @@ type Program struct {
 	// Parts returns the segments of a directory one after the other, so that an export needs memory for one of them; nil if the
 	// name is no directory.
 	Parts func(name string) iter.Seq2[[]byte, error]
+	// Room returns an error if too little memory is left for an export of a directory beside an agent; nil: it is not checked.
+	Room func(name string) error
 	// RecordingDir and DecisionDir are the directories of an agent that are read if no file is given. Empty: a file must
 	// be given.
 	RecordingDir, DecisionDir string
@@ -81,20 +83,22 @@ func (s *source) check(cmd *cobra.Command, args []string) error {
 
 // read reads the source, and returns its name too.
 func (s *source) read(cmd *cobra.Command, args []string) (data []byte, name string, err error) {
-	name = s.dir
-	if len(args) > 0 {
-		name = args[0]
-	}
+	name = s.name(args)
 	data, err = s.program.Read(cmd.InOrStdin(), name)
 	return data, name, err
 }
 
+// name returns the name of the source.
+func (s *source) name(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return s.dir
+}
+
 // parts returns the parts of the source, each with whole segments.
 func (s *source) parts(cmd *cobra.Command, args []string) iter.Seq2[[]byte, error] {
-	name := s.dir
-	if len(args) > 0 {
-		name = args[0]
-	}
+	name := s.name(args)
 	if s.program.Parts != nil {
 		if parts := s.program.Parts(name); parts != nil {
 			return parts
