@@ -105,6 +105,7 @@ func (v *view) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // press handles a key.
 func (v *view) press(key string) tea.Cmd {
 	s := &v.screen
+	s.Offset = min(s.Offset, v.current().MaxOffset()) // the terminal may have grown
 	switch key {
 	case "q", "ctrl+c":
 		return tea.Quit

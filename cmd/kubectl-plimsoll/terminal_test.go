@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -76,9 +77,33 @@ func TestView_Keys(t *testing.T) {
 			t.Errorf("%s: quits %t, no %q in\n%s", tc.keys, quits, tc.want, v.View().Content)
 		}
 	}
+}
+
+// Each key that scrolls changes the text, from either end on, and after a change of the terminal's size.
+func TestView_HasNoDeadKeys(t *testing.T) {
 	v, _ := shown(t)
-	if press(v, "pgdown"); v.screen.Offset != 2 {
-		t.Errorf("scrolled to %d, want the last pod", v.screen.Offset)
+	for i := range 40 {
+		v.state.Pods = append(v.state.Pods, live.Pod{Pod: fmt.Sprintf("shop/more-%02d", i)})
+	}
+	v.state.PodCount = len(v.state.Pods)
+	changes := func(key string) bool {
+		before := v.View().Content
+		press(v, key)
+		return v.View().Content != before
+	}
+	if press(v, "end"); !strings.Contains(v.View().Content, "to 43 of 43") || !strings.Contains(v.View().Content, "shop/more-39") {
+		t.Errorf("at the end:\n%s", v.View().Content)
+	}
+	if changes("down") || !changes("up") || !changes("down") || changes("end") || !changes("pgup") {
+		t.Errorf("keys at the end:\n%s", v.View().Content)
+	}
+	press(v, "end")
+	v.Update(tea.WindowSizeMsg{Width: 80, Height: 40})
+	if !strings.Contains(v.View().Content, "to 43 of 43") || !changes("up") {
+		t.Errorf("in a higher terminal:\n%s", v.View().Content)
+	}
+	if press(v, "home"); changes("up") || !changes("down") {
+		t.Errorf("keys at the begin:\n%s", v.View().Content)
 	}
 	if press(v, "s"); v.screen.Offset != 0 {
 		t.Errorf("in another order at %d, want the first pod", v.screen.Offset)

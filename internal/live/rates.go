@@ -76,6 +76,7 @@ func (g growth) perSecond() *int64 {
 	if base.at.IsZero() || over <= 0 {
 		return nil
 	}
-	n := int64(float64(g.now.bytes-base.bytes) / over.Seconds())
+	const most = 1 << 62 // of memory that no machine has; its conversion is exact
+	n := int64(max(-most, min((float64(g.now.bytes)-float64(base.bytes))/over.Seconds(), most)))
 	return &n
 }

@@ -152,7 +152,7 @@ func TestState_NextEviction(t *testing.T) {
 		want      live.Next // without the ranking
 		places    string    // pods of the ranking, those passed over in brackets
 	}{
-		{"a threshold of memory, as if it were met", 2 * gib, nil, []recording.PodUsage{pod("a", 500*mib, 400*mib, nil), pod("b", 900*mib, 300*mib, nil), pod("c", gib, 2*gib, nil)},
+		{"a threshold of memory, as if it were just met", 2 * gib, nil, []recording.PodUsage{pod("a", 500*mib, 400*mib, nil), pod("b", 900*mib, 300*mib, nil), pod("c", gib, 2*gib, nil)},
 			live.Next{Signal: "memory.available", Configured: "memory.available<300Mi for 1m0s", Pod: "shop/b", Reason: "uses 900Mi, 600Mi above its request, priority 0, frees 900Mi",
 				Instead: "not shop/a instead: shop/b is further above its request: by 600Mi, and shop/a by 100Mi"}, "shop/b shop/a shop/c"},
 		{"pods that differ by less than a text has", 2 * gib, nil, []recording.PodUsage{pod("a", 500*mib+1, 400*mib, nil), pod("b", 500*mib+9, 400*mib, nil)},
@@ -217,6 +217,16 @@ func TestState_GracePeriod(t *testing.T) {
 		n := tracked(t, &recording.Entry{Header: header(t, "")}, &recording.Entry{Check: periodic}, &recording.Entry{Check: early}, usage(0, pod("a", gib, 0, nil))).Next
 		if n.Configured != "memory.available<300Mi for 1m0s" || !n.Met || n.InGrace == passed {
 			t.Errorf("passed %t: %+v", passed, n)
+		}
+	}
+}
+
+// The growth between extreme values is bounded, and has the right sign.
+func TestState_ExtremeGrowth(t *testing.T) {
+	for _, sign := range []int64{1, -1} {
+		n := tracked(t, &recording.Entry{Header: header(t, "")}, &recording.Entry{Check: check(0, gib)}, usage(0, pod("a", -sign*(1<<63-1), 0, nil)), usage(time.Second, pod("a", sign*(1<<63-1), 0, nil))).Pods[0].Growth
+		if n == nil || *n != sign*(1<<62) {
+			t.Errorf("sign %d: %v", sign, n)
 		}
 	}
 }

@@ -49,6 +49,8 @@ type Screen struct {
 // Bounds of a text.
 const (
 	minWidth = 20
+	// overdue is the time after which a check that is due is overdue. A recording is a moment behind its agent.
+	overdue = 2 * time.Second
 	// shownPods is the number of pods in a text of any height.
 	shownPods = 20
 )
@@ -141,19 +143,29 @@ func helpLines() []line {
 		{"", plain},
 		{"Next eviction", heading},
 		{"  The first pod that may be evicted and would help, for a threshold that is met.", plain},
-		{"  Otherwise as if that of memory, or a nearer one, were met. Limits on evictions", plain},
-		{"  are not considered.", plain},
+		{"  Otherwise as if that of memory, or a nearer one, were just met. Limits on", plain},
+		{"  evictions are not considered.", plain},
 	}
 }
 
 // stateLines returns the lines of a state. If the height is not enough, parts are shortened: first decisions, then the
 // ranking, then pods, and then signals.
 func (s *Screen) stateLines(width int) []line {
+	l := s.layout(width)
+	return join(l.head, l.notes, l.signals, l.next, s.pods(width, l.pods), l.decisions)
+}
+
+// layout has the parts of a state in their shortened form.
+type layout struct {
+	head, notes, signals, next, decisions []line
+	pods                                  int // the number of shown ones
+}
+
+func (s *Screen) layout(width int) layout {
 	head, signals := s.head(width), s.signals(width)
 	next, decisions := s.next(width), s.decisions(width)
 	if s.Height == 0 {
-		pods := s.pods(width, shownPods)
-		return join(head, s.notes(width), signals, next, pods, decisions)
+		return layout{head, s.notes(width), signals, next, decisions, shownPods}
 	}
 	room := s.Height - len(s.foot(width)) - len(head) - len(signals) - 1 // and an empty line above the signals
 	const fewPods, fewNext, fewDecisions = 5, 2, 3                       // with their headings
@@ -163,8 +175,7 @@ func (s *Screen) stateLines(width int) []line {
 	}
 	decisions = shorten(decisions, max(room-3-len(next)-fewPods, min(fewDecisions, room-3-fewNext-fewPods)))
 	next = shorten(next, max(room-3-len(decisions)-fewPods, fewNext))
-	pods := s.pods(width, max(room-3-len(next)-len(decisions)-2, 1)) // two lines are headings
-	return join(head, notes, signals, next, pods, decisions)
+	return layout{head, notes, signals, next, decisions, max(room-3-len(next)-len(decisions)-2, 1)} // two lines are headings
 }
 
 func shorten(lines []line, most int) []line {
@@ -204,11 +215,15 @@ func (s *Screen) head(width int) []line {
 	all := []line{first}
 	if c := st.Check; c != nil {
 		text := fmt.Sprintf("%s check %s ago", c.Kind, age(st.Time.Sub(c.Time)))
-		if c.Interval > 0 {
+		if c.Interval > 0 && (c.NextPeriodic.IsZero() || st.Time.Sub(c.NextPeriodic) < overdue) {
 			text += fmt.Sprintf(", the next within %s", duration(live.Millis(c.Interval)))
 		}
-		if !c.NextPeriodic.IsZero() {
-			text += fmt.Sprintf(", a periodic one in %s", age(c.NextPeriodic.Sub(st.Time)))
+		switch late := st.Time.Sub(c.NextPeriodic); {
+		case c.NextPeriodic.IsZero():
+		case late >= overdue:
+			text += fmt.Sprintf(", a periodic one overdue by %s", age(late))
+		default:
+			text += fmt.Sprintf(", a periodic one in %s", age(-late))
 		}
 		all = append(all, wrap(text, width, "", plain)...)
 	}
@@ -229,7 +244,7 @@ func (s *Screen) next(width int) []line {
 	if n == nil {
 		return []line{{"NEXT EVICTION", heading}, {"not known", plain}}
 	}
-	what, style := fmt.Sprintf("NEXT EVICTION, if %s were met", n.Configured), heading
+	what, style := fmt.Sprintf("NEXT EVICTION, if %s were just met", n.Configured), heading
 	switch {
 	case n.InGrace:
 		what, style = fmt.Sprintf("NEXT EVICTION, after the grace period of %s", n.Configured), caution

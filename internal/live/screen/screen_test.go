@@ -163,6 +163,33 @@ func TestText_OfExtremeNumbers(t *testing.T) {
 	}
 }
 
+// The decrease of a hostile agent is shown with the sign of its opposite.
+func TestText_OfExtremeRate(t *testing.T) {
+	s := state()
+	s.Signals[0].Rate = ptr[int64](-1 << 63)
+	if v := (screen.Screen{State: s, Width: 120}); !strings.Contains(v.Text(), " +8Ei/s") {
+		t.Error(v.Text())
+	}
+}
+
+func TestText_OverdueCheck(t *testing.T) {
+	for _, tc := range []struct {
+		late time.Duration
+		want string
+	}{
+		{-7 * time.Second, "periodic check 3s ago, the next within 25ms, a periodic one in 7s\n"},
+		{time.Second, "periodic check 3s ago, the next within 25ms, a periodic one in 0s\n"},
+		{2 * time.Second, "periodic check 3s ago, a periodic one overdue by 2s\n"},
+		{time.Minute, "periodic check 3s ago, a periodic one overdue by 1m0s\n"},
+	} {
+		s := state()
+		s.Check.NextPeriodic = s.Time.Add(-tc.late)
+		if v := (screen.Screen{State: s, Width: 120}); !strings.Contains(v.Text(), tc.want) {
+			t.Errorf("%s late, no %q in:\n%s", tc.late, tc.want, v.Text())
+		}
+	}
+}
+
 func TestSort_IsACycle(t *testing.T) {
 	seen, s := map[string]bool{}, screen.ByMemory
 	for range 4 {

@@ -149,7 +149,7 @@ func signalCells(g *live.Signal) []string {
 		cells[3] = short(*g.Margin, unit)
 	}
 	if g.Rate != nil {
-		cells[4] = change(-*g.Rate, unit)
+		cells[4] = change(-max(*g.Rate, -math.MaxInt64), unit)
 	}
 	if g.Exhaustion != nil {
 		cells[5] = lasts(live.Millis(*g.Exhaustion))
@@ -221,12 +221,12 @@ func (s *Screen) pods(width, most int) []line {
 	return all
 }
 
-// MaxOffset returns the maximum number of pods above the first one.
+// MaxOffset returns the maximum number of pods above the first one, with which the last pod is the last one shown.
 func (s *Screen) MaxOffset() int {
 	if s.State == nil {
 		return 0
 	}
-	return max(len(s.State.Pods)-1, 0)
+	return max(len(s.State.Pods)-s.layout(max(s.Width, minWidth)).pods, 0)
 }
 
 func podCells(p *live.Pod) []string {
