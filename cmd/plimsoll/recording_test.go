@@ -149,6 +149,20 @@ func TestRecording_ExportsSegments(t *testing.T) {
 	}
 }
 
+// The null device is a character device, and no terminal.
+func TestRecording_ExportsToNull(t *testing.T) {
+	dir, _ := recorded(t)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var errs bytes.Buffer
+	if status := run([]string{"recording", "export", dir}, nil, null, &errs); status != 0 {
+		t.Errorf("status %d, %s", status, errs.String())
+	}
+}
+
 // An export for a client ends if nothing reads it: the client is gone.
 func TestRecording_ConfirmedExportEndsWithoutReader(t *testing.T) {
 	dir, _ := recorded(t)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -216,9 +217,5 @@ func (x *export) write(parts iter.Seq2[[]byte, error], out io.Writer) error {
 // IsTerminal reports whether an output is a terminal.
 func IsTerminal(out io.Writer) bool {
 	f, is := out.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return is && term.IsTerminal(int(f.Fd()))
 }
