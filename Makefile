@@ -23,7 +23,7 @@ NPB_ALL     = $(shell cd test/bench/nodepressure && $(GO) list -f '.{{slice .Imp
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
+RACE    := ./agent ./internal/agentexec ./internal/reload ./internal/heartbeat ./internal/decisionlog ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./internal/evictionlog/store ./lifecycle ./internal/metrics ./internal/checkpoint ./internal/recording/ring ./test/harness/hog
 # Tests that compute for long, a goroutine at a time: the race detector would multiply their time.
 LONG    := ^Test(Quota_SeparateOnExhaustion|Consumers_RepeatedWhenChanged|SoftEviction_NextPodAfterGivingUp|Controller_TaintsThousandDeadNodesAtRate|Converter_SlimPods)$$
 # Tests of memory with hundreds of MB of pods: likewise.

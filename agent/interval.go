@@ -12,9 +12,8 @@ import (
 // ones.
 const releasePace = 4 * eviction.MinInterval
 
-// unknownPace is the interval of checks while memory could not be observed, or while an eviction
-// is waited for by other means.
-const unknownPace = time.Second
+// unknownPace is the interval of checks while an eviction is waited for by other means.
+const unknownPace = eviction.UnknownPace
 
 // failurePace is how long early checks do not act after no pod could be evicted. Measuring and ranking
 // hundreds of pods at the rate of early checks would use CPU time of processes that could free
@@ -29,19 +28,8 @@ const maxServerWait = 2 * time.Second
 // other threshold is evaluated between periodic checks.
 func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	interval := a.settings.Period
-	policy := a.checker.Machine.Policy()
-	if policy.EarlyEviction != eviction.Never && !a.evictionsPaused(s.At) {
-		for i := range policy.Thresholds {
-			t := &policy.Thresholds[i]
-			if !t.Hard() || !t.Signal.OfMemory() {
-				continue
-			}
-			if o := &s.Node[t.Signal]; o.Known {
-				interval = min(interval, eviction.Interval(o.Available, s.Rates[t.Signal], a.settings.MaxFillRate, a.settings.Period))
-			} else if t.Signal == signals.MemoryAvailable {
-				interval = min(interval, unknownPace)
-			}
-		}
+	if !a.evictionsPaused(s.At) {
+		interval = a.checker.Machine.Policy().Interval(s, a.settings.MaxFillRate, a.settings.Period)
 	}
 	for _, e := range a.inflight {
 		switch {

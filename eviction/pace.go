@@ -56,6 +56,30 @@ func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.B
 	return min(time.Duration(slack), max(period, MinInterval))
 }
 
+// UnknownPace is the interval of checks while memory could not be observed.
+const UnknownPace = time.Second
+
+// Interval returns the time until the check after a snapshot, by the needs of the hard memory thresholds. No
+// other threshold is evaluated between periodic checks. It does not allocate.
+func (p *Policy) Interval(s *signals.Snapshot, maxFillRate signals.Bytes, period time.Duration) time.Duration {
+	interval := period
+	if p.EarlyEviction == Never {
+		return interval
+	}
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		if !t.Hard() || !t.Signal.OfMemory() {
+			continue
+		}
+		if o := &s.Node[t.Signal]; o.Known {
+			interval = min(interval, Interval(o.Available, s.Rates[t.Signal], maxFillRate, period))
+		} else if t.Signal == signals.MemoryAvailable {
+			interval = min(interval, UnknownPace)
+		}
+	}
+	return interval
+}
+
 // ProtectedRate returns the fastest fill, in bytes per second, for which a hard memory threshold
 // of that many bytes is large enough. A kill and a check take their time.
 func ProtectedRate(threshold signals.Amount) signals.Bytes {

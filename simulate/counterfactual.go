@@ -137,15 +137,15 @@ func (x *comparer) addUsage(u *recording.Usage) {
 		if !t.ended.IsZero() {
 			continue // its processes remain for a moment
 		}
-		t.measure(measuredValue[signals.Bytes](p.Values[recording.WorkingSet]), u.At)
-		t.usage.MemoryRelief = reliefOf(&p.Values)
-		if tasks := measuredValue[signals.PIDs](p.Values[recording.Tasks]); tasks.Known {
+		t.measure(recording.Measured[signals.Bytes](p.Values[recording.WorkingSet]), u.At)
+		t.usage.MemoryRelief = recording.MemoryRelief(&p.Values)
+		if tasks := recording.Measured[signals.PIDs](p.Values[recording.Tasks]); tasks.Known {
 			t.usage.Tasks = tasks
 			if !t.usage.Processes.Known {
 				t.usage.Processes = tasks
 			}
 		}
-		if disk := measuredValue[signals.Bytes](p.Values[recording.Disk]); disk.Known {
+		if disk := recording.Measured[signals.Bytes](p.Values[recording.Disk]); disk.Known {
 			t.usage.EphemeralStorage = disk
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/internal/recording"
 )
 
 // track is a pod of the recording.
@@ -61,22 +60,4 @@ func (t *track) relief(now time.Time, grows bool) signals.Amount {
 		of = t.usage.MemoryRelief
 	}
 	return signals.Amount(of.Value).Plus(t.grown(now, grows))
-}
-
-// reliefOf returns the memory without page cache. Reclaimable slab is part of it here.
-func reliefOf(v *[recording.ValueCount]int64) signals.Measured[signals.Bytes] {
-	relief := measuredValue[signals.Bytes](v[recording.Anon])
-	for _, more := range []int64{v[recording.Shmem], v[recording.Kernel]} {
-		if relief.Known && more > 0 {
-			relief.Value = signals.Bytes(signals.Amount(relief.Value).Plus(signals.Amount(more)))
-		}
-	}
-	return relief
-}
-
-func measuredValue[T signals.Bytes | signals.PIDs](v int64) signals.Measured[T] {
-	if v == recording.Unknown {
-		return signals.Measured[T]{}
-	}
-	return signals.Of(T(max(v, 0)))
 }

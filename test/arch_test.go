@@ -110,7 +110,7 @@ var mayImport = map[string]struct {
 		"it composes the agent, without linking the controller"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/decisionlog", "internal/evictionlog/store", "internal/process", "internal/reload", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it composes the controller, without linking the agent"},
-	"cmd/plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/disarmfile", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "internal/tune", "eviction/signals", "simulate", "internal/why/lookup"},
+	"cmd/plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "internal/cgroup", "internal/kube/client", "internal/buildinfo", "agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/disarmfile", "internal/cri", "internal/doctor", "agent/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/heartbeat", "internal/strictyaml", "lifecycle/app", "internal/live", "internal/live/screen", "internal/recording", "internal/recording/ring", "internal/report", "internal/report/trial", "internal/tune", "eviction/signals", "simulate", "internal/why/lookup"},
 		"it has the commands: flags, help and exit statuses; other packages implement them"},
 
 	// The client, for any system.
@@ -123,10 +123,13 @@ var mayImport = map[string]struct {
 	"cmd/internal/recordingcmd":      {[]string{"internal/recording", "internal/report"}, "the commands that work on recordings are the same in both programs, which have the sources"},
 	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
 	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},
+	"internal/live":                  {[]string{"agent/config", "eviction", "eviction/signals", "internal/decisionlog", "internal/document", "internal/recording", "internal/why", "ranking"}, "the state of a node follows from its recording by the agent's own rules; recordings are read, and states are shown, elsewhere"},
+	"internal/live/screen":           {[]string{"eviction/signals", "internal/live"}, "a text follows from a state, a size and settings; terminals are driven elsewhere"},
+	"internal/agentexec":             {[]string{"eviction/signals", "internal/kube/api"}, "it runs commands in the pod of an agent, and bounds the answers; what they have is interpreted elsewhere"},
 	"internal/kube/user":             {[]string{"internal/kube/api"}, "it connects to the cluster of a user, as kubectl does; commands have the purpose"},
 	"internal/clusterstatus/collect": {[]string{"eviction/signals", "internal/arming", "internal/clusterstatus", "internal/heartbeat", "internal/kube/api", "internal/vitals"}, "it reads facts by one list of each kind; they are judged elsewhere"},
-	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "eviction/signals", "internal/arming", "internal/arming/preview", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/doctor", "internal/doctor/clusterprobe", "internal/doctor/groups",
-		"internal/document", "internal/heartbeat", "internal/kube/user", "internal/natural", "internal/output", "internal/why/lookup"},
+	"cmd/kubectl-plimsoll": {[]string{"cmd/internal/armcmd", "cmd/internal/help", "cmd/internal/recordingcmd", "cmd/internal/whycmd", "eviction/signals", "internal/agentexec", "internal/arming", "internal/arming/preview", "internal/backoff", "internal/buildinfo", "internal/clusterstatus", "internal/clusterstatus/collect", "internal/doctor", "internal/doctor/clusterprobe", "internal/doctor/groups",
+		"internal/document", "internal/heartbeat", "internal/kube/user", "internal/live", "internal/live/screen", "internal/natural", "internal/output", "internal/why/lookup"},
 		"it has the commands of the client, and links nothing of a node"},
 
 	// Packages outside the product. They may import the product; the product must not import
@@ -173,11 +176,13 @@ var mayUse = []struct {
 	{"google.golang.org/grpc", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "requests to the runtime use it (docs/internals/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/bench/barekubelet", "test/harness/cluster"}, "its types are converted at the edge (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made by the packages that use the kernel, and by no other"},
-	{"golang.org/x/term", []string{"cmd/kubectl-plimsoll", "test/demo", "test/"}, "the client asks for a confirmation on a terminal, and the demo draws on one"},
-	{"k8s.io/api/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "internal/output", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
+	{"golang.org/x/term", []string{"cmd/kubectl-plimsoll", "cmd/internal/recordingcmd", "test/demo", "test/"}, "the client asks for a confirmation on a terminal, recordings are not written to one, and the demo draws on one"},
+	{"k8s.io/api/", []string{"internal/agentexec", "internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "internal/clusterstatus/collect", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/agentexec", "internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "agent/app", "internal/arming/rollout", "internal/clusterstatus/collect", "internal/kube/user", "internal/output", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/heartbeat", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow", "internal/evictionlog/store", "internal/why/lookup"}, "quantities are parsed where users write them, and objects are read at the edge; the core has its own numbers"},
 	{"k8s.io/cli-runtime/", []string{"cmd/kubectl-plimsoll", "internal/kube/user", "internal/output"}, "the client is a plugin of kubectl, and has its flags and printers (docs/internals/decisions/050)"},
 	{"k8s.io/client-go/", []string{"internal/kube/api", "internal/kube/api/apitest", "internal/kube/client", "internal/kube/user", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/clusterprobe", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package has the connection to the API server (docs/internals/decisions/016); writers receive its client"},
+	{"k8s.io/streaming/", []string{"internal/kube/user"}, "a command in a pod runs over a WebSocket, or over SPDY where the server refuses one (docs/internals/decisions/053)"},
+	{"charm.land/bubbletea/", []string{"cmd/kubectl-plimsoll"}, "the live view of the client drives a terminal (docs/internals/decisions/054)"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/kubectl-plimsoll", "internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster", "test/harness/nodee2e"}, "input of users is decoded in one place"},
@@ -292,7 +297,7 @@ func TestCore_IsPure(t *testing.T) {
 				}
 			}
 			tree.checkNoClock(t, s)
-		case s.dir == "internal/report", s.dir == "internal/report/trial", s.dir == "internal/svg", s.dir == "internal/tune":
+		case s.dir == "internal/live", s.dir == "internal/live/screen", s.dir == "internal/report", s.dir == "internal/report/trial", s.dir == "internal/svg", s.dir == "internal/tune":
 			for _, p := range s.imports() {
 				if !slices.Contains(renderStandard, p) && !slices.Contains(pureStandard, p) && !strings.HasPrefix(p, modulePath) {
 					t.Errorf("%s imports %s: a report is made of its arguments alone, so that the same recording has the same bytes", s.name, p)
@@ -386,10 +391,10 @@ func TestSources_HaveNoLocalPath(t *testing.T) {
 }
 
 // TestProgram_LinksNoClientset checks that the program of nodes and of the controller links no package that registers
-// every type of the API (docs/internals/decisions/038), and nothing of kubectl (050).
+// every type of the API (docs/internals/decisions/038), nothing of kubectl (050), and nothing that only the client does (053, 054).
 func TestProgram_LinksNoClientset(t *testing.T) {
 	for _, p := range linked(t, "linux", "../cmd/plimsoll") {
-		for _, refused := range []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "k8s.io/cli-runtime", "sigs.k8s.io/kustomize"} {
+		for _, refused := range []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "k8s.io/cli-runtime", "sigs.k8s.io/kustomize", "k8s.io/client-go/tools/remotecommand", "charm.land", "github.com/charmbracelet"} {
 			if p == refused || strings.HasPrefix(p, refused+"/") {
 				t.Errorf("plimsoll links %s: use internal/kube/api, and leave what is kubectl's to the client", p)
 			}

@@ -19,6 +19,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/document"
@@ -62,6 +63,7 @@ func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStre
 	root.SetArgs(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends a program whose output is blocked
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -92,10 +94,17 @@ type client struct {
 	agents  string // namespace of the agents
 	// interactive is whether the input is a terminal.
 	interactive bool
+	// executor runs commands in pods; nil: the connection does.
+	executor agentexec.Executor
 }
 
 // rootCommand returns kubectl plimsoll with all of its commands. interactive is whether its input is a terminal.
 func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Command {
+	return newRoot(&client{streams: streams, interactive: interactive})
+}
+
+// newRoot returns the root of a client, and sets the client's flags.
+func newRoot(c *client) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-plimsoll",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl plimsoll"},
@@ -104,21 +113,21 @@ func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Co
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
+	root.SetIn(c.streams.In)
+	root.SetOut(c.streams.Out)
+	root.SetErr(c.streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalid(err) })
 	root.SetUsageFunc(help.Usage)
 	root.SetHelpCommand(help.Command(invalid))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See the cluster:"}, &cobra.Group{ID: groupChange, Title: "Change agents:"},
-		&cobra.Group{ID: groupFiles, Title: "Work with recordings, which are files:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
-	c := &client{streams: streams, flags: user.AddFlags(root.PersistentFlags()), interactive: interactive}
+		&cobra.Group{ID: groupFiles, Title: "Work with recordings:"}, &cobra.Group{ID: groupOther, Title: "Other commands:"})
+	c.flags = user.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
-	root.AddCommand(c.statusCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
-		recordingCommand(), reportCommand(), c.versionCommand())
+	root.AddCommand(c.statusCommand(), c.topCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
+		c.recordingCommand(), c.reportCommand(), c.versionCommand())
 	return root
 }
 

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +86,11 @@ func TestRecording_ExitStatuses(t *testing.T) {
 		"recording info " + text:                             {exitInvalid, "no frame of a recording is readable"},
 		"recording info " + filepath.Dir(file):               {exitFailed, "it is a directory: give a file of plimsoll recording export"},
 		"recording export --end=100h " + file:                {exitFailed, "kubectl plimsoll recording info shows what is recorded"},
+		"recording export":                                   {exitInvalid, "kubectl plimsoll recording export takes one node, one file, or - for standard input; 0 were given"},
+		"recording export node/":                             {exitInvalid, `"" is no name of a node`},
+		"recording export /nowhere":                          {exitFailed, "/nowhere: no such file"},
+		"recording export --timeout=0s node-7":               {exitInvalid, "--timeout: 0s: must be positive"},
+		"recording export --begin=soon node-7":               {exitInvalid, "--begin"},
 		"recording export -o scenario " + file:               {exitInvalid, "unknown shorthand flag"},
 		"recording decisions --begin=100h --end=99h " + file: {exitFailed, "none is stored in the given time: give another time\n"},
 		"recording decisions --begin=soon " + file:           {exitInvalid, "--begin"},
@@ -91,4 +102,87 @@ func TestRecording_ExitStatuses(t *testing.T) {
 			t.Errorf("%s: status %d, %s%s, want %d, %q", line, status, out, errs, want.status, want.errs)
 		}
 	}
+}
+
+// The recording of a node becomes a file under its name only as a whole.
+func TestRecording_ExportsNode(t *testing.T) {
+	withAgent(t)
+	file, _ := recorded(t)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	target := filepath.Join(dir, "incident.recording")
+	t.Chdir(dir)
+	var ran, before []string // what was run, and the files while it ran
+	agent := func(part []byte, confirmed int, fails error) inPod {
+		return func(_ context.Context, args []string, stdout, stderr io.Writer) error {
+			ran = args
+			_, _ = stdout.Write(part)
+			before = names(t, dir)
+			fmt.Fprintf(stderr, "exported %d bytes\n", confirmed)
+			return fails
+		}
+	}
+	for _, tc := range []struct {
+		args   string
+		agent  inPod
+		status int
+		errs   string
+		ran    string
+	}{
+		{"node-7 -f incident.recording --begin=1h --recording-dir=/data", agent(whole[:100], len(whole), nil), exitFailed, "the connection ended before the answer was complete", "recording export --begin=1h --recording-dir=/data --confirm"},
+		{"node-7 -f incident.recording", agent(whole[:100], 100, errors.New("no route to host")), exitFailed, "no route to host", "recording export --confirm"},
+		{"node-7 -f incident.recording", agent(nil, 0, exited(1)), exitFailed, "run plimsoll recording export on node node-7: exit status 1", "recording export --confirm"},
+		{"node-8 -f incident.recording", nil, exitFailed, "it has no agent", ""},
+		{"node-8", nil, exitFailed, "There is no file node-8 either", ""},
+		{"node-7 -f none/incident.recording", agent(whole, len(whole), nil), exitFailed, "export a recording", ""},
+		{"node/node-7 -f incident.recording --begin=1h --end=30m", agent(whole, len(whole), nil), 0, "", "recording export --begin=1h --end=30m --confirm"},
+	} {
+		ran = nil
+		status, out, errs := executeWith(tc.agent, append([]string{"recording", "export"}, strings.Fields(tc.args)...)...)
+		if status != tc.status || out != "" || !strings.Contains(errs, tc.errs) || (errs == "") != (status == 0) || strings.Join(ran, " ") != tc.ran {
+			t.Errorf("%s: status %d, ran %q, %s%s", tc.args, status, ran, out, errs)
+		}
+		if slices.Contains(before, "incident.recording") {
+			t.Errorf("%s: %q while the export is not complete", tc.args, before)
+		}
+		if left := names(t, dir); status != 0 && len(left) > 0 {
+			t.Errorf("%s: %q is left", tc.args, left)
+		}
+	}
+	got, err := os.ReadFile(target)
+	if info, _ := os.Stat(target); err != nil || !bytes.Equal(got, whole) || info.Mode().Perm() != 0o600 || len(names(t, dir)) != 1 {
+		t.Errorf("%d of %d bytes, mode %s, %v", len(got), len(whole), info.Mode(), err)
+	}
+	if status, out, errs := executeWith(agent(nil, 0, nil), "recording", "export", "node-7"); status != 0 || out != "" || errs != "" {
+		t.Errorf("to standard output: status %d, %s", status, errs)
+	}
+	// The name of a file is that file, and a link to one stays a link.
+	if err := os.Symlink("incident.recording", "node-7"); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := executeWith(nil, "recording", "export", "node-7"); status != 0 || out != string(whole) {
+		t.Errorf("a file with the name of a node: status %d, %d bytes, %s", status, len(out), errs)
+	}
+	if status, _, errs := executeWith(agent(whole, len(whole), nil), "recording", "export", "node/node-7", "-f", "node-7"); status != 0 {
+		t.Errorf("to a link: %s", errs)
+	}
+	if info, err := os.Lstat("node-7"); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v", err)
+	}
+}
+
+// names returns the names of the files in a directory.
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }

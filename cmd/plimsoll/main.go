@@ -70,7 +70,7 @@ func rootCommand() *cobra.Command {
 	root.SetUsageFunc(help.Usage)
 	root.SetHelpCommand(help.Command(func(err error) error { return invalidError{err} }))
 	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommand(arming.Arm), armingCommand(arming.Disarm), armingCommand(arming.Cleanup),
-		recordingCommand(), reportCommand(), tuneCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
+		recordingCommand(), topCommand(), reportCommand(), tuneCommand(), whyCommand(), configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"runtime/debug"
 	"text/tabwriter"
@@ -28,6 +29,8 @@ var recordings = recordingcmd.Program{
 	Name:         "plimsoll",
 	Invalid:      func(err error) error { return invalidError{err} },
 	Read:         readRecording,
+	Parts:        recordingParts,
+	Room:         func(dir string) error { return checkExportRoom(procDir, dir) },
 	RecordingDir: recordingDir, DecisionDir: decisionLogDir,
 	WriteScenario: simulate.ExportScenario,
 }
@@ -101,6 +104,34 @@ func unlisted(err error) error {
 // collectPercent is the growth of the heap until Go collects garbage. A recording is most of the heap, and
 // the command shares the memory limit of the agent's container.
 const collectPercent = 25
+
+// recordingParts returns the segments of a directory; nil if the name is none.
+func recordingParts(name string) iter.Seq2[[]byte, error] {
+	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+		return nil
+	}
+	return func(yield func([]byte, error) bool) {
+		useLittle()
+		segments, err := ring.List(name)
+		switch {
+		case err != nil:
+			yield(nil, unlisted(err))
+			return
+		case len(segments) == 0:
+			yield(nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name))
+			return
+		}
+		for _, s := range segments {
+			data, err := s.Read()
+			if errors.Is(err, fs.ErrNotExist) { // removed by the agent meanwhile
+				continue
+			}
+			if !yield(data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // readRecording reads a file, all segments of a directory, or standard input.
 func readRecording(in io.Reader, name string) ([]byte, error) {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
@@ -16,15 +20,22 @@ import (
 // recorded is a directory with the recording of an hour: a quiet check each minute, with its state.
 func recorded(t *testing.T) (dir string, begun time.Time) {
 	t.Helper()
+	dir, begun = filepath.Join(t.TempDir(), "recording"), time.Now().Add(-time.Hour)
+	record(t, dir, begun, 60)
+	return dir, begun
+}
+
+// record adds a run of an agent to a directory, with a quiet check each minute.
+func record(t *testing.T, dir string, begun time.Time, checks int) {
+	t.Helper()
 	c := agentconfig.NewAgent()
 	effective, err := c.Effective()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, begun = filepath.Join(t.TempDir(), "recording"), time.Now().Add(-time.Hour)
 	state := map[string]any{"decisions": map[string]any{}, "limiter": map[string]any{}, "exact": true}
 	r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}})
-	for i := range 60 {
+	for i := range checks {
 		e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
 		s := &e.Check.Snapshot
 		s.At = now
@@ -37,7 +48,6 @@ func recorded(t *testing.T) (dir string, begun time.Time) {
 	if !r.Close() {
 		t.Fatal("the disk hangs")
 	}
-	return dir, begun
 }
 
 func TestRecording_ListAndInfo(t *testing.T) {
@@ -90,6 +100,83 @@ func TestRecording_ExportAndReplay(t *testing.T) {
 	}
 }
 
+// An export of a directory, segment by segment, is that of all of its segments at once.
+func TestRecording_ExportsSegments(t *testing.T) {
+	dir, begun := filepath.Join(t.TempDir(), "recording"), time.Now().Add(-time.Hour)
+	for i := range 4 { // each run has a segment
+		record(t, dir, begun.Add(time.Duration(i)*15*time.Minute), 14)
+	}
+	if segments, err := ring.List(dir); err != nil || len(segments) != 4 {
+		t.Fatalf("%d segments, %v", len(segments), err)
+	}
+	whole, err := readRecording(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ from, to int }{{0, 0}, {1, 58}, {16, 0}, {0, 20}, {20, 40}, {14, 15}, {15, 15}, {70, 80}} { // in minutes; 0: none
+		at := func(minutes int) (t time.Time) {
+			if minutes > 0 {
+				t = begun.Add(time.Duration(minutes) * time.Minute)
+			}
+			return t
+		}
+		var want, got bytes.Buffer
+		wanted, err := recording.Excerpt(whole, at(tc.from), at(tc.to), &want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks, parts := 0, 0
+		for data, err := range recordingParts(dir) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := recording.Excerpt(data, at(tc.from), at(tc.to), &got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks, parts = checks+n, parts+1
+		}
+		if parts != 4 || checks != wanted || !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%d to %d min: %d parts, %d checks, %d bytes; want %d, %d bytes", tc.from, tc.to, parts, checks, got.Len(), wanted, want.Len())
+		}
+		if tc.from == 0 && tc.to == 0 && checks != 56 {
+			t.Errorf("%d checks", checks)
+		}
+	}
+	status, out, errs := plimsoll("", "recording", "export", "--confirm", dir)
+	if status != 0 || out != string(whole) || errs != fmt.Sprintf("exported %d bytes\n", len(whole)) {
+		t.Errorf("export: status %d, %d bytes of %d, %s", status, len(out), len(whole), errs)
+	}
+}
+
+// The null device is a character device, and no terminal.
+func TestRecording_ExportsToNull(t *testing.T) {
+	dir, _ := recorded(t)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var errs bytes.Buffer
+	if status := run([]string{"recording", "export", dir}, nil, null, &errs); status != 0 {
+		t.Errorf("status %d, %s", status, errs.String())
+	}
+}
+
+// An export for a client ends if nothing reads it: the client is gone.
+func TestRecording_ConfirmedExportEndsWithoutReader(t *testing.T) {
+	dir, _ := recorded(t)
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		defer in.Close()
+		begun := time.Now()
+		status := run([]string{"recording", "export", "--confirm", dir}, nil, out, io.Discard)
+		if took := time.Since(begun); status != exitFailed || took != 30*time.Second {
+			t.Errorf("status %d after %s", status, took)
+		}
+	})
+}
+
 func TestSimulate_ComparesConfiguration(t *testing.T) {
 	dir, _ := recorded(t)
 	file := filepath.Join(t.TempDir(), "agent.yaml")
@@ -126,6 +213,7 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"recording export --begin=-5m " + dir, exitInvalid, "--begin"},
 		{"recording export --begin=5m --end=10m " + dir, exitInvalid, "is before --begin"},
 		{"recording export -o pdf " + dir, exitInvalid, "must be recording or scenario"},
+		{"recording export --confirm -o scenario " + dir, exitInvalid, "export the recording, and make the scenario of that file"},
 		{"recording export --end=100h " + dir, exitFailed, "no check is recorded in this time"},
 		{"recording export --file=" + text + "/below " + dir, exitFailed, "export a recording"},
 		{"simulate --recording " + text, exitInvalid, "no frame of a recording is readable"},

@@ -15,23 +15,11 @@ import (
 // mountpoint of /proc. Returns an error if the cgroup can not be found or a limit can not be
 // read.
 func OwnMemoryLimit(proc string) (limit uint64, limited bool, err error) {
-	own, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
+	path, version, mounts, err := ownMemory(proc)
 	if err != nil {
 		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
 	}
-	mounts, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
-	if err != nil {
-		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
-	}
-	paths, err := ParseCgroupFile(own)
-	if err != nil {
-		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
-	}
-	path, version := paths["memory"], V1
-	if path == "" {
-		path, version = paths[""], V2
-	}
-	for _, m := range memoryMounts(mounts, version) {
+	for _, m := range mounts {
 		below, is := m.below(path)
 		if !is {
 			continue
@@ -45,6 +33,82 @@ func OwnMemoryLimit(proc string) (limit uint64, limited bool, err error) {
 		}
 	}
 	return limit, limited, nil
+}
+
+// OwnMemoryLeft returns the bytes below the memory limit of this process's cgroup that are not used by memory that
+// cannot be reclaimed: anonymous, shared and kernel memory. Ancestors are not considered. limited is false without a limit,
+// and on version 1. proc is the mountpoint of /proc. Returns an error if the cgroup can not be found or read.
+func OwnMemoryLeft(proc string) (left uint64, limited bool, err error) {
+	path, version, mounts, err := ownMemory(proc)
+	if err != nil {
+		return 0, false, fmt.Errorf("find the own memory: %w", err)
+	}
+	if version != V2 {
+		return 0, false, nil
+	}
+	for _, m := range mounts {
+		below, is := m.below(path)
+		if !is {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(m.point, below, "memory.max"))
+		if errors.Is(err, os.ErrNotExist) { // the root has none
+			continue
+		}
+		if err != nil {
+			return 0, false, fmt.Errorf("find the own memory: %w", err)
+		}
+		limit, limited, err := ParseLimit(text)
+		if err != nil || !limited {
+			return 0, false, err
+		}
+		used, err := unreclaimable(filepath.Join(m.point, below, "memory.stat"))
+		if err != nil {
+			return 0, false, fmt.Errorf("find the own memory: %w", err)
+		}
+		return limit - min(limit, used), true, nil
+	}
+	return 0, false, nil
+}
+
+// unreclaimable returns the bytes in a memory.stat of version 2 that the kernel cannot reclaim without swap. Locked pages of
+// files are not among them.
+func unreclaimable(file string) (uint64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	kinds, err := parseKinds(text, V2, 0)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := ParseMemoryStat(text, V2)
+	if err != nil {
+		return 0, err
+	}
+	kernel := kinds.Kernel.Value - min(kinds.Kernel.Value, stat.SlabReclaimable)
+	return kinds.Anon.Value + kinds.Shmem.Value + kernel, nil
+}
+
+// ownMemory returns the path of this process's cgroup that accounts memory, with its version and the mounts of that.
+func ownMemory(proc string) (path string, version Version, mounts []mount, err error) {
+	own, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
+	if err != nil {
+		return "", 0, nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
+	if err != nil {
+		return "", 0, nil, err
+	}
+	paths, err := ParseCgroupFile(own)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	path, version = paths["memory"], V1
+	if path == "" {
+		path, version = paths[""], V2
+	}
+	return path, version, memoryMounts(text, version), nil
 }
 
 // mount is a mount of cgroups: its mountpoint, and the cgroup mounted there.

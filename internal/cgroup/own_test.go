@@ -63,6 +63,39 @@ func TestOwnMemoryLimit_SmallestUpToTheRoot(t *testing.T) {
 	}
 }
 
+func TestOwnMemoryLeft_BesideWhatStays(t *testing.T) {
+	const stat = "anon 100\nfile 5000\nkernel 50\nshmem 7\ninactive_file 1\nactive_file 1\nslab_reclaimable 20\n"
+	const older = "anon 100\nfile 5000\nshmem 7\ninactive_file 1\nactive_file 1\nkernel_stack 10\npagetables 10\npercpu 5\nslab 25\nslab_reclaimable 20\n" // before Linux 5.18
+	const container = "35 32 0:32 / %s/unified rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+	for _, c := range []struct {
+		name, own, mounts string
+		files             map[string]string
+		left              uint64
+		limited, fails    bool
+	}{
+		{"in a container", "0::/\n", container, map[string]string{"unified/memory.max": "1000\n", "unified/memory.stat": stat}, 1000 - 137, true, false},
+		{"an older kernel", "0::/\n", container, map[string]string{"unified/memory.max": "1000\n", "unified/memory.stat": older}, 1000 - 137, true, false},
+		{"not the limit of the pod", "0::/pod/c\n", container, map[string]string{"unified/pod/memory.max": "1\n", "unified/pod/c/memory.max": "1000\n", "unified/pod/c/memory.stat": stat}, 1000 - 137, true, false},
+		{"more than the limit", "0::/\n", container, map[string]string{"unified/memory.max": "10\n", "unified/memory.stat": stat}, 0, true, false},
+		{"no limit", "0::/\n", container, map[string]string{"unified/memory.max": "max\n"}, 0, false, false},
+		{"the root", "0::/\n", container, map[string]string{}, 0, false, false},
+		{"v1", "4:memory:/\n", "35 32 0:32 / %s/memory rw - cgroup cgroup rw,memory\n", map[string]string{"memory/memory.limit_in_bytes": "1\n"}, 0, false, false},
+		{"a malformed limit", "0::/\n", container, map[string]string{"unified/memory.max": "much\n"}, 0, false, true},
+		{"no statistics", "0::/\n", container, map[string]string{"unified/memory.max": "1000\n"}, 0, false, true},
+		{"malformed statistics", "0::/\n", container, map[string]string{"unified/memory.max": "1000\n", "unified/memory.stat": "anon much\n"}, 0, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			left, limited, err := cgroup.OwnMemoryLeft(machine(t, c.own, c.mounts, c.files))
+			if left != c.left || limited != c.limited || (err != nil) != c.fails {
+				t.Errorf("%d, limited %t, %v; want %d, %t", left, limited, err, c.left, c.limited)
+			}
+		})
+	}
+	if _, _, err := cgroup.OwnMemoryLeft(t.TempDir()); err == nil {
+		t.Error("got no error without /proc")
+	}
+}
+
 func TestOwnMemoryLimit_UnreadableIsAnError(t *testing.T) {
 	if _, _, err := cgroup.OwnMemoryLimit(t.TempDir()); err == nil {
 		t.Error("got no error without /proc")

@@ -2,14 +2,16 @@ package recordingcmd
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -61,16 +63,26 @@ func (p *Program) Export() *cobra.Command {
 	f.StringVarP(&file, "file", "f", "", "file to write. Empty: standard output")
 	if p.WriteScenario != nil {
 		f.StringVarP(&output, "output", "o", output, "form of the export: recording, or scenario")
+		f.BoolVar(&x.confirm, "confirm", false, "write the number of exported bytes to standard error at the end, so that a reader knows it has all of them")
+	}
+	if p.ExportNode != nil {
+		x.addNode(cmd)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := x.compile(begin, end, output, time.Now()); err != nil {
 			return p.Invalid(err)
 		}
-		data, _, err := from.read(cmd, args)
-		if err != nil {
-			return err
+		if p.ExportNode != nil {
+			if node, is := nodeOf(args[0]); is {
+				return x.runNode(cmd, args[0], node, begin, end, file)
+			}
 		}
-		return x.run(data, cmd.OutOrStdout(), file)
+		if x.confirm && p.Room != nil {
+			if err := p.Room(from.name(args)); err != nil {
+				return err
+			}
+		}
+		return x.run(from.parts(cmd, args), cmd, file)
 	}
 	return cmd
 }
@@ -80,6 +92,9 @@ type export struct {
 	program    *Program
 	begin, end time.Time
 	scenario   bool
+	confirm    bool
+	timeout    time.Duration // of an export of a node
+	dir        string        // of the agent of a node; empty: its default
 }
 
 func (x *export) compile(begin, end, output string, now time.Time) (err error) {
@@ -93,43 +108,102 @@ func (x *export) compile(begin, end, output string, now time.Time) (err error) {
 	default:
 		return fmt.Errorf("--output: %q: must be recording or scenario", output)
 	}
+	if x.scenario && x.confirm {
+		return errors.New("-o scenario with --confirm: a scenario takes too much memory beside an agent: export the recording, and make the scenario of that file")
+	}
 	return nil
 }
 
-// run writes the export to a file, or to out if its name is empty.
-func (x *export) run(data []byte, out io.Writer, file string) (err error) {
-	if file == "" && !x.scenario && IsTerminal(out) {
-		return x.program.Invalid(errors.New("a recording is not for a terminal: give --file, or redirect standard output"))
-	}
-	if file != "" {
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return fmt.Errorf("export a recording: %w", err)
+// run writes the export of a recording to a file, or to standard output if its name is empty.
+func (x *export) run(parts iter.Seq2[[]byte, error], cmd *cobra.Command, file string) error {
+	return x.writeTo(cmd, file, func(out io.Writer) error {
+		counted := &counter{out: out}
+		if x.confirm { // for a client, which may be gone
+			counted.out = patient{out}
 		}
-		defer func() {
-			if closed := f.Close(); err == nil && closed != nil {
-				err = fmt.Errorf("export a recording: %w", closed)
-			}
-			if err != nil {
-				_ = os.Remove(file) // a part of an export looks like a whole one
-			}
-		}()
-		return x.write(data, f)
-	}
-	return x.write(data, out)
+		err := x.write(parts, counted)
+		if err == nil && x.confirm {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "exported %d bytes\n", counted.n)
+		}
+		return err
+	})
 }
 
-func (x *export) write(data []byte, out io.Writer) error {
-	w := bufio.NewWriterSize(out, 1<<20)
-	var checks int
-	var err error
-	if x.scenario {
-		var part strings.Builder
-		if checks, err = recording.Excerpt(data, x.begin, x.end, &part); err == nil && checks > 0 {
-			err = x.program.WriteScenario([]byte(part.String()), w)
+// writeTo calls write with a file that has its name once write has succeeded, or with standard output.
+func (x *export) writeTo(cmd *cobra.Command, file string, write func(io.Writer) error) error {
+	if file == "" {
+		if !x.scenario && IsTerminal(cmd.OutOrStdout()) {
+			return x.program.Invalid(errors.New("a recording is not for a terminal: give --file, or redirect standard output"))
 		}
-	} else {
-		checks, err = recording.Excerpt(data, x.begin, x.end, w)
+		return write(cmd.OutOrStdout())
+	}
+	return writeWhole(file, write)
+}
+
+const (
+	// writeSize is the size of a write; a client has so much time for each.
+	writeSize = 32 << 10
+	patience  = 30 * time.Second
+)
+
+// errNoReader is the error of an output that nothing reads.
+var errNoReader = errors.New("the output is not read")
+
+// patient writes to an output, and gives up after the patience: a client that is gone may leave a full pipe.
+type patient struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (p patient) Write(b []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { n, err := p.out.Write(b); done <- result{n, err} }()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.n, r.err
+	case <-late.C:
+		return 0, errNoReader
+	}
+}
+
+// counter counts the bytes that are written.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func (x *export) write(parts iter.Seq2[[]byte, error], out io.Writer) error {
+	w := bufio.NewWriterSize(out, writeSize)
+	var to io.Writer = w
+	var whole bytes.Buffer
+	if x.scenario {
+		to = &whole
+	}
+	checks := 0
+	var err error
+	for data, fault := range parts {
+		if fault != nil {
+			return fault
+		}
+		n, fault := recording.Excerpt(data, x.begin, x.end, to)
+		if checks += n; fault != nil {
+			err = fault
+			break
+		}
+	}
+	if x.scenario && err == nil && checks > 0 {
+		err = x.program.WriteScenario(whole.Bytes(), w)
 	}
 	switch {
 	case err != nil:
@@ -143,9 +217,5 @@ func (x *export) write(data []byte, out io.Writer) error {
 // IsTerminal reports whether an output is a terminal.
 func IsTerminal(out io.Writer) bool {
 	f, is := out.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return is && term.IsTerminal(int(f.Fd()))
 }

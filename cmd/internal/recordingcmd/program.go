@@ -3,8 +3,10 @@
 package recordingcmd
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
@@ -17,11 +19,19 @@ type Program struct {
 	Invalid func(error) error
 	// Read reads what an argument names; - is the input.
 	Read func(in io.Reader, name string) ([]byte, error)
+	// Parts returns the segments of a directory one after the other, so that an export needs memory for one of them; nil if the
+	// name is no directory.
+	Parts func(name string) iter.Seq2[[]byte, error]
+	// Room returns an error if too little memory is left for an export of a directory beside an agent; nil: it is not checked.
+	Room func(name string) error
 	// RecordingDir and DecisionDir are the directories of an agent that are read if no file is given. Empty: a file must
 	// be given.
 	RecordingDir, DecisionDir string
 	// WriteScenario writes a recording as a scenario; nil: the program has no scenarios.
 	WriteScenario func(recording []byte, out io.Writer) error
+	// ExportNode runs plimsoll with the given arguments at the agent of a node, and writes what it exports; nil: the
+	// program exports files alone. Without an agent on the node, its error is a [NoAgentError].
+	ExportNode func(ctx context.Context, cmd *cobra.Command, node string, args []string, out io.Writer) error
 }
 
 // NeedsCommand returns the body of a command that only has commands below it.
@@ -73,12 +83,31 @@ func (s *source) check(cmd *cobra.Command, args []string) error {
 
 // read reads the source, and returns its name too.
 func (s *source) read(cmd *cobra.Command, args []string) (data []byte, name string, err error) {
-	name = s.dir
-	if len(args) > 0 {
-		name = args[0]
-	}
+	name = s.name(args)
 	data, err = s.program.Read(cmd.InOrStdin(), name)
 	return data, name, err
+}
+
+// name returns the name of the source.
+func (s *source) name(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return s.dir
+}
+
+// parts returns the parts of the source, each with whole segments.
+func (s *source) parts(cmd *cobra.Command, args []string) iter.Seq2[[]byte, error] {
+	name := s.name(args)
+	if s.program.Parts != nil {
+		if parts := s.program.Parts(name); parts != nil {
+			return parts
+		}
+	}
+	return func(yield func([]byte, error) bool) {
+		data, _, err := s.read(cmd, args)
+		yield(data, err)
+	}
 }
 
 // MaxBytes bounds a recording that is read at once.

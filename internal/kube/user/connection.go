@@ -22,6 +22,7 @@ type Connection struct {
 	Server  string
 	Context string // empty in a pod
 	clock   *serverClock
+	config  *rest.Config
 }
 
 // ErrNoCluster is the error of [Flags.Dial] if no address of an API server is configured.
@@ -59,7 +60,7 @@ func (f *Flags) Dial(userAgent string) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to connect to the API server at %s: %w", config.Host, err)
 	}
-	c := &Connection{Client: client, Server: config.Host, Context: cmp.Or(*f.kubectl.Context, raw.CurrentContext), clock: clock}
+	c := &Connection{Client: client, Server: config.Host, Context: cmp.Or(*f.kubectl.Context, raw.CurrentContext), clock: clock, config: config}
 	return c, nil
 }
 

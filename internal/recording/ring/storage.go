@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,9 @@ func (s Segment) Read() ([]byte, error) {
 		return nil, fmt.Errorf("read a segment of a recording: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRead+1))
+	buffer := bytes.NewBuffer(make([]byte, 0, min(s.Size, maxRead)+alignment)) // growing it would take twice as much
+	_, err = buffer.ReadFrom(io.LimitReader(f, maxRead+1))
+	data := buffer.Bytes()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the segment %s: %w", s.Path, err)

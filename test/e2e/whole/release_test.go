@@ -33,6 +33,7 @@ const (
 type release struct {
 	helm, kubeconfig, dir string
 	plimsoll              string // the program, for administrators
+	client                string // kubectl-plimsoll, of [env.buildClient]
 	values                map[string]any
 	output                string // helm's last output
 }

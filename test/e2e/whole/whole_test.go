@@ -6,11 +6,13 @@ import "testing"
 func TestNode_RunsScenariosInOrder(t *testing.T) {
 	s := newEnv(t, nil)
 	s.buildImage()
+	s.buildClient()
 	s.install()
 	t.Logf("output of helm install:\n%s", s.release.output)
 	idleCritical := s.idleCritical()
 	s.scenario("disarmed and armed", (*env).disarmedAndArmed)
 	s.arm() // also if a scenario is run alone
+	s.scenario("client reaches agent", (*env).clientReachesAgent)
 	s.scenario("disarmed under pressure", (*env).disarmedUnderPressure)
 	s.scenario("memory", (*env).memoryHog)
 	s.scenario("memory by priority", (*env).memoryOrder)

@@ -118,6 +118,7 @@ var built = []struct {
 }{
 	{"workload", []string{"build", "-ldflags=-s -w", "-o", "FILE", "./test/harness/cluster/workload"}},
 	{"plimsoll", []string{"build", "-trimpath", "-ldflags=-s -w -X main.version=whole", "-o", "FILE", "./cmd/plimsoll"}},
+	{"kubectl-plimsoll", []string{"build", "-trimpath", "-ldflags=-s -w -X main.version=whole", "-o", "FILE", "./cmd/kubectl-plimsoll"}},
 	{"plimsoll.tar", []string{"-C", "deploy/image", "run", ".", "-version", "whole", "-out", "DIRECTORY", "amd64=DIRECTORY/plimsoll"}},
 }
 
