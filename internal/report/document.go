@@ -67,9 +67,9 @@ func (i *Incident) caption(h *history) string {
 	unit := h.signal.Definition().Unit
 	least, most, _ := h.available.extremes()
 	text := fmt.Sprintf("Available: from %s to %s, of %s. The dashed lines are thresholds. The numbers are those of the evictions below. %s",
-		short(signals.Amount(least.value), unit), short(signals.Amount(most.value), unit), amount(h.capacity, unit), shapeNames)
+		unit.Short(signals.Amount(least.value)), unit.Short(signals.Amount(most.value)), amount(h.capacity, unit), shapeNames)
 	if top, cut := h.scale(); cut {
-		text += fmt.Sprintf(" Amounts above %s are drawn at the upper edge.", short(signals.Amount(top), unit))
+		text += fmt.Sprintf(" Amounts above %s are drawn at the upper edge.", unit.Short(signals.Amount(top)))
 	}
 	return text
 }
@@ -83,7 +83,7 @@ func (i *Incident) signalTable() *table {
 		unit := h.signal.Definition().Unit
 		least, capacity := unknown, unknown
 		if p, _, known := h.available.extremes(); known {
-			least, capacity = short(signals.Amount(p.value), unit), short(h.capacity, unit)
+			least, capacity = unit.Short(signals.Amount(p.value)), unit.Short(h.capacity)
 		}
 		for _, c := range h.crossings {
 			below := "-"
@@ -105,7 +105,7 @@ func (i *Incident) layerTable() *table {
 		if !l.isDrawn() {
 			continue
 		}
-		bytes := func(n int64) string { return short(signals.Amount(n), signals.UnitBytes) }
+		bytes := func(n int64) string { return signals.UnitBytes.Short(signals.Amount(n)) }
 		name, left := quote(l.name), "-"
 		if n == len(i.memory.layers)-1 {
 			name = l.name

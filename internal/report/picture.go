@@ -15,7 +15,7 @@ const (
 	maxLegend    = 8  // evictions that are named
 )
 
-func amountOf(p point, unit signals.Unit) string { return short(signals.Amount(p.value), unit) }
+func amountOf(p point, unit signals.Unit) string { return unit.Short(signals.Amount(p.value)) }
 
 // classOf returns the class with the colour of a letter.
 func classOf(letter string) string { return strings.ToLower(letter) }
@@ -41,7 +41,7 @@ func (i *Incident) describeMemory() string {
 	text := []string{"Memory of pods over time, one above the other. The largest values:"}
 	for n, l := range i.memory.layers {
 		if l.isDrawn() {
-			text = append(text, fmt.Sprintf("%s is %s, %s at %s.", letter(n), l.name, short(signals.Amount(l.most), signals.UnitBytes), i.clock(l.mostAt)))
+			text = append(text, fmt.Sprintf("%s is %s, %s at %s.", letter(n), l.name, signals.UnitBytes.Short(signals.Amount(l.most)), i.clock(l.mostAt)))
 		}
 	}
 	return strings.Join(text, " ")
@@ -100,7 +100,7 @@ func (i *Incident) SVG() []byte {
 func (i *Incident) legend() (lines []string) {
 	for n, l := range i.memory.layers {
 		if l.isDrawn() {
-			lines = append(lines, fmt.Sprintf("%s  %s, at most %s", letter(n), printable(l.name, maxLabel-16), short(signals.Amount(l.most), signals.UnitBytes)))
+			lines = append(lines, fmt.Sprintf("%s  %s, at most %s", letter(n), printable(l.name, maxLabel-16), signals.UnitBytes.Short(signals.Amount(l.most))))
 		}
 	}
 	return lines

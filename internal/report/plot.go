@@ -49,7 +49,7 @@ func (p *plot) y(value int64) float64 {
 func (p *plot) amounts(unit signals.Unit) {
 	for _, n := range []int64{0, p.most / 2, p.most} {
 		p.Add(`<path class="grid" d="M%.1f %.1fH%.1f"/>`, left, p.y(n), right)
-		label := short(signals.Amount(n), unit)
+		label := unit.Short(signals.Amount(n))
 		if p.cut && n == p.most {
 			label += "+"
 		}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -75,35 +74,15 @@ func plain(sentence string) string {
 	return strings.NewReplacer(quoteBegins, "", quoteEnds, "").Replace(sentence)
 }
 
-// short returns an amount with two significant digits at least, rounded down: an amount below a
-// threshold must not appear as the threshold.
-func short(n signals.Amount, unit signals.Unit) string {
-	base, suffixes := 1000.0, [...]string{"", "k", "M", "G", "T", "P", "E"}
-	if unit == signals.UnitBytes {
-		base, suffixes = 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-	}
-	v, i := float64(n), 0
-	for math.Abs(v) >= base && i < len(suffixes)-1 {
-		v /= base
-		i++
-	}
-	if math.Abs(v) < 10 {
-		v = math.Floor(v*10) / 10
-	} else {
-		v = math.Floor(v)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + suffixes[i]
-}
-
 // amount returns an amount with the name of its unit.
 func amount(n signals.Amount, unit signals.Unit) string {
 	switch unit {
 	case signals.UnitInodes:
-		return short(n, unit) + " inodes"
+		return unit.Short(n) + " inodes"
 	case signals.UnitPIDs:
-		return short(n, unit) + " processes"
+		return unit.Short(n) + " processes"
 	}
-	return short(n, unit)
+	return unit.Short(n)
 }
 
 // duration returns a duration with two to four digits.

@@ -170,10 +170,10 @@ func causeOf(d *trial.Decision) string {
 		return text
 	}
 	if d.Available != nil {
-		text += ", available " + short(signals.Amount(*d.Available), s.Definition().Unit)
+		text += ", available " + s.Definition().Unit.Short(signals.Amount(*d.Available))
 	}
 	if d.Least != nil {
-		text += ", lowest later " + short(signals.Amount(*d.Least), s.Definition().Unit)
+		text += ", lowest later " + s.Definition().Unit.Short(signals.Amount(*d.Least))
 	}
 	return text
 }

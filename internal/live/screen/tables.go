@@ -141,12 +141,12 @@ func signalCells(g *live.Signal) []string {
 	if g.Kind != "hard" {
 		kind = " " + g.Kind
 	}
-	cells := []string{g.Signal, short(*g.Available, unit), "-", "-", "-", "-"}
+	cells := []string{g.Signal, unit.Short(signals.Amount(*g.Available)), "-", "-", "-", "-"}
 	if g.At != nil {
-		cells[2] = short(*g.At, unit) + kind
+		cells[2] = unit.Short(signals.Amount(*g.At)) + kind
 	}
 	if g.Margin != nil {
-		cells[3] = short(*g.Margin, unit)
+		cells[3] = unit.Short(signals.Amount(*g.Margin))
 	}
 	if g.Rate != nil {
 		cells[4] = change(-max(*g.Rate, -math.MaxInt64), unit)
@@ -232,10 +232,10 @@ func (s *Screen) MaxOffset() int {
 func podCells(p *live.Pod) []string {
 	cells := []string{p.Pod, "unknown", "-", "-", strconv.Itoa(int(p.Priority)), p.Protection}
 	if p.Memory != nil {
-		cells[1] = short(*p.Memory, signals.UnitBytes)
+		cells[1] = signals.UnitBytes.Short(signals.Amount(*p.Memory))
 	}
 	if p.Request > 0 {
-		cells[2] = short(p.Request, signals.UnitBytes)
+		cells[2] = signals.UnitBytes.Short(signals.Amount(p.Request))
 	}
 	if p.Growth != nil {
 		cells[3] = change(*p.Growth, signals.UnitBytes)
@@ -281,28 +281,9 @@ func change(n int64, unit signals.Unit) string {
 	if n == 0 {
 		return "0/s"
 	}
-	text := short(n, unit) + "/s"
+	text := unit.Short(signals.Amount(n)) + "/s"
 	if n > 0 {
 		text = "+" + text
 	}
 	return text
-}
-
-// short returns an amount with two or three digits, rounded towards zero.
-func short(n int64, unit signals.Unit) string {
-	base, suffixes := 1000.0, [...]string{"", "k", "M", "G", "T", "P", "E"}
-	if unit == signals.UnitBytes {
-		base, suffixes = 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-	}
-	v, i := float64(n), 0
-	for math.Abs(v) >= base && i < len(suffixes)-1 {
-		v /= base
-		i++
-	}
-	if math.Abs(v) < 10 {
-		v = math.Trunc(v*10) / 10
-	} else {
-		v = math.Trunc(v)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + suffixes[i]
 }
