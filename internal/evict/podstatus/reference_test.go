@@ -177,9 +177,9 @@ var troubles = []fault{
 	only("GET", answering(apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("RBAC")))),
 }
 
-// step performs one random action. It begins once Run has nothing left to do at this moment: what a
-// container's start does between Run's question to the runtime and its patch is not modelled, because
-// the start is unknown to both then, and only the kubelet's next status tells of it.
+// step performs one random action. It begins once Run has nothing left to do at this moment. A start of
+// a container between Run's request to the runtime and its patch is not modelled: neither of the two
+// has it, and the first status with it is the kubelet's next one.
 func (h *reference) step() {
 	synctest.Wait()
 	name := fmt.Sprintf("p%d", h.rand.IntN(3))

@@ -41,7 +41,7 @@ func (a *appender) write(b []byte) {
 	}
 }
 
-// segment begins a segment, whose number may leave some out.
+// segment begins a segment. Its number need not follow that of the one before.
 func (a *appender) segment(skip uint64) {
 	a.number += 1 + skip
 	a.encoder.Reset(a.number)
