@@ -6,18 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
 	"plimsoll.dev/plimsoll/cmd/internal/help"
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/arming"
@@ -50,20 +49,14 @@ func main() {
 }
 
 func run(args []string, streams genericiooptions.IOStreams) int {
-	return runRoot(rootCommand(streams, isTerminal(streams.In)), args, streams)
-}
-
-// isTerminal reports whether an input is a terminal, where questions are answered.
-func isTerminal(in io.Reader) bool {
-	f, is := in.(*os.File)
-	return is && term.IsTerminal(int(f.Fd()))
+	return runRoot(rootCommand(streams, recordingcmd.IsTerminal(streams.In)), args, streams)
 }
 
 func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStreams) int {
 	root.SetArgs(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends a program whose output is blocked
+	context.AfterFunc(ctx, stop) // then an interrupt has its default action: an output may be blocked
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0

@@ -7,19 +7,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/live"
 	"plimsoll.dev/plimsoll/internal/live/screen"
 	"plimsoll.dev/plimsoll/internal/output"
 )
 
-const (
-	// topWidth is the width of a text for other outputs than a terminal, in columns.
-	topWidth = 120
-	// topPatience bounds a single state, from the search of the agent to its answer.
-	topPatience = time.Minute
-)
+// topPatience bounds a single state, from the search of the agent to its answer.
+const topPatience = time.Minute
 
 // top is the command of that name.
 type top struct {
@@ -119,16 +115,14 @@ func (t *top) run(ctx context.Context, f *follower) error {
 
 // onTerminal reports whether a view can be shown: input and output are a terminal that can move its cursor.
 func (t *top) onTerminal() bool {
-	out, is := t.streams.Out.(*os.File)
-	return is && t.interactive && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
+	return t.interactive && recordingcmd.IsTerminal(t.streams.Out) && os.Getenv("TERM") != "dumb"
 }
 
 // print prints a state in the format. again is whether another one is before it.
 func (t *top) print(state *live.State, again bool) error {
 	var err error
 	if t.printer.IsText() {
-		s := screen.Screen{State: state, Width: topWidth}
-		text := s.Text()
+		text := screen.Plain(state)
 		if again {
 			text = "\n" + text
 		}

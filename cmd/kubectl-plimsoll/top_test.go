@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	utilexec "k8s.io/client-go/util/exec"
 
 	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
@@ -34,11 +35,10 @@ func (run inPod) Exec(ctx context.Context, _, _, _ string, command []string, std
 	return run(ctx, command[1:], stdout, stderr)
 }
 
-// exited is the error of a command that failed.
-type exited int
-
-func (e exited) Error() string   { return fmt.Sprintf("command terminated with exit code %d", int(e)) }
-func (e exited) ExitStatus() int { return int(e) }
+// exited returns the error of a command that failed, as client-go does.
+func exited(status int) error {
+	return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", status), Code: status}
+}
 
 // withAgent serves a cluster in which node-7 has an armed agent, and points KUBECONFIG at it.
 func withAgent(t *testing.T) { t.Helper(); withLease(t, time.Now()) }

@@ -107,23 +107,43 @@ const collectPercent = 25
 
 // recordingParts returns the segments of a directory; nil if the name is none.
 func recordingParts(name string) iter.Seq2[[]byte, error] {
-	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+	if !isDirectory(name) {
 		return nil
 	}
 	return func(yield func([]byte, error) bool) {
 		useLittle()
-		segments, err := ring.List(name)
-		switch {
-		case err != nil:
-			yield(nil, unlisted(err))
-			return
-		case len(segments) == 0:
-			yield(nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name))
+		segments, err := segmentsOf(name)
+		if err != nil {
+			yield(nil, err)
 			return
 		}
+		contents(segments)(yield)
+	}
+}
+
+func isDirectory(name string) bool {
+	info, err := os.Stat(name)
+	return name != "-" && err == nil && info.IsDir()
+}
+
+// segmentsOf returns the segments of a directory. Returns an error if there is none.
+func segmentsOf(dir string) ([]ring.Segment, error) {
+	segments, err := ring.List(dir)
+	switch {
+	case err != nil:
+		return nil, unlisted(err)
+	case len(segments) == 0:
+		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", dir)
+	}
+	return segments, nil
+}
+
+// contents returns the content of each segment that the agent has not removed meanwhile, and ends with the first error.
+func contents(segments []ring.Segment) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		for _, s := range segments {
 			data, err := s.Read()
-			if errors.Is(err, fs.ErrNotExist) { // removed by the agent meanwhile
+			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			if !yield(data, err) || err != nil {
@@ -136,26 +156,19 @@ func recordingParts(name string) iter.Seq2[[]byte, error] {
 // readRecording reads a file, all segments of a directory, or standard input.
 func readRecording(in io.Reader, name string) ([]byte, error) {
 	debug.SetGCPercent(collectPercent)
-	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+	if !isDirectory(name) {
 		return recordingcmd.ReadFile(in, name)
 	}
-	segments, err := ring.List(name)
+	segments, err := segmentsOf(name)
 	if err != nil {
-		return nil, unlisted(err)
-	}
-	if len(segments) == 0 {
-		return nil, fmt.Errorf("read the recording %s: the directory has no segment: give that of an agent that records", name)
+		return nil, err
 	}
 	total := int64(0)
 	for _, s := range segments {
 		total += s.Size
 	}
 	all := make([]byte, 0, min(total, recordingcmd.MaxBytes)) // growing it would take twice as much
-	for _, s := range segments {
-		data, err := s.Read()
-		if errors.Is(err, fs.ErrNotExist) { // removed by the agent meanwhile
-			continue
-		}
+	for data, err := range contents(segments) {
 		if err != nil {
 			return nil, err
 		}

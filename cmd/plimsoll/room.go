@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
 
 	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/cgroup"
@@ -13,6 +16,17 @@ const procDir = "/proc"
 
 // leastRoom is the memory that a command needs beside the agent in its container.
 const leastRoom = 32 << 20
+
+// heapPercent is the growth of the heap until Go collects garbage, of a command beside an agent.
+const heapPercent = 30
+
+// useLittle bounds what a command takes of its node: memory and threads. If memory is short in the container of the
+// agent, the kernel ends this process first, as far as it chooses one.
+func useLittle() {
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(heapPercent)
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // without it, the command works as well
+}
 
 // checkRoom returns an error if less than need is left below the memory limit of the own cgroup: the kernel may end the
 // whole container of the agent for memory that this command takes (memory.oom.group, cgroup v2). Without a limit,

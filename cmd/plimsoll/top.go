@@ -2,19 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/live"
 	"plimsoll.dev/plimsoll/internal/live/screen"
 	"plimsoll.dev/plimsoll/internal/recording/ring"
@@ -26,13 +23,6 @@ const (
 	minTopInterval = 200 * time.Millisecond
 	// topRepeat is the time after which a state without news is written, so that its reader knows that it is live.
 	topRepeat = 5 * time.Second
-	// topPatience is the maximum time to write a state. A client that is gone may leave a full pipe.
-	topPatience = 30 * time.Second
-	// topWidth is the width of the text, in columns.
-	topWidth = 120
-	// topHeapPercent is the growth of the heap until Go collects garbage: the command shares the memory limit of the
-	// agent's container.
-	topHeapPercent = 30
 )
 
 // top are the flags of plimsoll top.
@@ -109,14 +99,6 @@ func (t *top) check() error {
 	return nil
 }
 
-// useLittle bounds what the command takes of its node: memory and threads. If memory is short in the container of the
-// agent, the kernel ends this process first, as far as it chooses one.
-func useLittle() {
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(topHeapPercent)
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // without it, the command works as well
-}
-
 // run prints the state, and with watch again at each tick with news.
 func (t *top) run(ctx context.Context, out io.Writer, ticks <-chan time.Time) error {
 	if err := checkRoom(t.proc, "show the state of the node", leastRoom); err != nil {
@@ -175,36 +157,15 @@ func (t *top) print(out io.Writer, state *live.State, again bool) error {
 			text = append([]byte("---\n"), text...)
 		}
 	default:
-		s := screen.Screen{State: state, Width: topWidth}
-		if text = []byte(s.Text()); again {
+		if text = []byte(screen.Plain(state)); again {
 			text = append([]byte("\n"), text...)
 		}
 	}
 	if err == nil {
-		err = writeInTime(out, text, topPatience)
+		_, err = recordingcmd.PatientWriter{Out: out, For: recordingcmd.Patience}.Write(text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the state of the node: %w", err)
 	}
 	return nil
-}
-
-// errNoReader is the error of an output that nothing reads.
-var errNoReader = errors.New("the output is not read")
-
-// writeInTime writes a text. Returns an error if that takes longer than the patience.
-func writeInTime(out io.Writer, text []byte, patience time.Duration) error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := out.Write(text)
-		done <- err
-	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-		return errNoReader
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/live"
 )
 
@@ -90,10 +91,10 @@ func TestTop_WatchesForNews(t *testing.T) {
 func TestTop_EndsWithoutReader(t *testing.T) {
 	in, out := io.Pipe()
 	defer in.Close()
-	if err := writeInTime(out, []byte("x"), time.Millisecond); !errors.Is(err, errNoReader) {
+	if _, err := (recordingcmd.PatientWriter{Out: out, For: time.Millisecond}).Write([]byte("x")); !errors.Is(err, recordingcmd.ErrNoReader) {
 		t.Errorf("%v", err)
 	}
-	if err := writeInTime(io.Discard, []byte("x"), time.Minute); err != nil {
+	if _, err := (recordingcmd.PatientWriter{Out: io.Discard, For: time.Minute}).Write([]byte("x")); err != nil {
 		t.Errorf("%v", err)
 	}
 	dir, _ := recorded(t)

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	utilexec "k8s.io/client-go/util/exec"
 
 	"plimsoll.dev/plimsoll/internal/agentexec"
 	"plimsoll.dev/plimsoll/internal/kube/api"
@@ -34,11 +35,10 @@ func (e exec) Exec(ctx context.Context, namespace, pod, container string, comman
 	return e(ctx, append([]string{pod}, command[1:]...), stdout, stderr)
 }
 
-// exitError is the error of a command that failed.
-type exitError int
-
-func (e exitError) Error() string   { return fmt.Sprintf("command terminated with exit code %d", int(e)) }
-func (e exitError) ExitStatus() int { return int(e) }
+// exitError returns the error of a command that failed, as client-go does.
+func exitError(status int) error {
+	return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", status), Code: status}
+}
 
 // pod returns a pod of an agent.
 func pod(name string, change func(*corev1.Pod)) corev1.Pod {

@@ -16,6 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/output"
 	"plimsoll.dev/plimsoll/internal/vitals"
+	"plimsoll.dev/plimsoll/test/harness/generated"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
@@ -184,20 +185,7 @@ func printed(t *testing.T, d document.Document, args ...string) string {
 func compare(t *testing.T, name string, d document.Document, args ...string) {
 	t.Helper()
 	got := printed(t, d, args...)
-	path := filepath.Join("testdata", strings.TrimSuffix(name, ".")+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s, made with -update: got\n%s\nwant\n%s", path, got, want)
-	}
+	generated.CompareFile(t, filepath.Join("testdata", strings.TrimSuffix(name, ".")+".golden"), *update, got)
 }
 
 // A node is under pressure by a hard threshold before its condition is set, and not by a soft one.

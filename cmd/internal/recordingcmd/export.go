@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -119,7 +117,7 @@ func (x *export) run(parts iter.Seq2[[]byte, error], cmd *cobra.Command, file st
 	return x.writeTo(cmd, file, func(out io.Writer) error {
 		counted := &counter{out: out}
 		if x.confirm { // for a client, which may be gone
-			counted.out = patient{out}
+			counted.out = PatientWriter{out, Patience}
 		}
 		err := x.write(parts, counted)
 		if err == nil && x.confirm {
@@ -140,35 +138,8 @@ func (x *export) writeTo(cmd *cobra.Command, file string, write func(io.Writer) 
 	return writeWhole(file, write)
 }
 
-const (
-	// writeSize is the size of a write; a client has so much time for each.
-	writeSize = 32 << 10
-	patience  = 30 * time.Second
-)
-
-// errNoReader is the error of an output that nothing reads.
-var errNoReader = errors.New("the output is not read")
-
-// patient writes to an output, and gives up after the patience: a client that is gone may leave a full pipe.
-type patient struct{ out io.Writer }
-
-// Write implements io.Writer.
-func (p patient) Write(b []byte) (int, error) {
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result, 1)
-	go func() { n, err := p.out.Write(b); done <- result{n, err} }()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case r := <-done:
-		return r.n, r.err
-	case <-late.C:
-		return 0, errNoReader
-	}
-}
+// writeSize is the size of a write; a client has the [Patience] for each.
+const writeSize = 32 << 10
 
 // counter counts the bytes that are written.
 type counter struct {
@@ -212,10 +183,4 @@ func (x *export) write(parts iter.Seq2[[]byte, error], out io.Writer) error {
 		return fmt.Errorf("export a recording: %w: %s recording info shows what is recorded", recording.ErrNoChecks, x.program.Name)
 	}
 	return w.Flush()
-}
-
-// IsTerminal reports whether an output is a terminal.
-func IsTerminal(out io.Writer) bool {
-	f, is := out.(*os.File)
-	return is && term.IsTerminal(int(f.Fd()))
 }

@@ -72,6 +72,15 @@ type line struct {
 	style style
 }
 
+// plainWidth is the width of a text for other outputs than a terminal, in columns.
+const plainWidth = 120
+
+// Plain returns the text of a state for other outputs than a terminal.
+func Plain(state *live.State) string {
+	s := Screen{State: state, Width: plainWidth}
+	return s.Text()
+}
+
 // Text returns the text, with a newline behind each line but the last one of a terminal.
 func (s *Screen) Text() string {
 	width := max(s.Width, minWidth)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/document"
 	"plimsoll.dev/plimsoll/internal/live"
 	"plimsoll.dev/plimsoll/internal/live/screen"
+	"plimsoll.dev/plimsoll/test/harness/generated"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
@@ -72,20 +72,7 @@ func state() *live.State {
 
 func compare(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s, made with -update: got\n%s\nwant\n%s", path, got, want)
-	}
+	generated.CompareFile(t, filepath.Join("testdata", name+".golden"), *update, got)
 }
 
 // pressed is a node under pressure with many notes.

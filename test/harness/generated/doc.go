@@ -1,4 +1,5 @@
-// Package generated compares the generated parts of documents with what the program would write.
+// Package generated compares generated files, and the generated parts of documents, with what the program would
+// write.
 //
 // Duties and invariants:
 //

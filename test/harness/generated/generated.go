@@ -12,6 +12,24 @@ type Part struct {
 	Text       []byte
 }
 
+// CompareFile fails the test if the file at path differs from a text. With update it writes the file instead.
+func CompareFile(t testing.TB, path string, update bool, got string) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s, made with -update: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
 // Compare fails the test if a part of the document at path differs from its text. With update it writes
 // the document instead.
 func Compare(t testing.TB, path string, update bool, parts ...Part) {
