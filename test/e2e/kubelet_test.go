@@ -90,6 +90,9 @@ func evictedFor(t *testing.T, by protection) {
 			early++
 		}
 		exitMillis, messages[p.Object.Name] = append(exitMillis, *d.ExitTime), d.Message
+		if len(done)%10 == 0 { // an hour of them is not silent
+			t.Logf("%d of %d evictions, %d reported before the kill", len(done), n, early)
+		}
 	}
 	s.settled(done)
 	v.window(watched())

@@ -142,7 +142,7 @@ func shortTolerations(pod *corev1.Pod) *corev1.Pod {
 // nodeDies covers a node without kubelet and agent. Its pods are replaced as soon as there is a
 // place, and the place is the node after its return.
 func (s *env) nodeDies() {
-	app := s.deployment()
+	app := s.deploy(shortTolerations(cluster.Hog("app"))) // does not wait for a lost node
 	before := s.replica(app, "")
 	stays := s.run(cluster.Hog("stays")) // with the default toleration of 300 s
 	agent := s.agent()
@@ -174,13 +174,13 @@ func (s *env) strike(p *cluster.Pod) {
 	}
 }
 
-// deployment creates a Deployment with one replica that does not wait for a lost node.
-func (s *env) deployment() *appsv1.Deployment {
+// deploy creates a Deployment of a pod, with one replica.
+func (s *env) deploy(pod *corev1.Pod) *appsv1.Deployment {
 	s.Helper()
-	pod := s.Node.Prepare(shortTolerations(cluster.Hog("app")))
-	labels := map[string]string{"app": "app"}
+	pod = s.Node.Prepare(pod)
+	labels := map[string]string{"app": pod.Name}
 	made, err := s.api.AppsV1().Deployments(pod.Namespace).Create(s.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "app"},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},

@@ -184,21 +184,34 @@ func (s *env) runHelm(verb string, args ...string) {
 	s.Helper()
 	text, err := yaml.Marshal(s.release.values)
 	s.must(err)
-	file := filepath.Join(s.release.dir, "values.yaml")
-	s.must(os.WriteFile(file, text, 0o600))
-	s.helm(append([]string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + file, "--wait", "--timeout=" + patience.String()}, args...)...)
+	s.must(os.WriteFile(s.release.valuesFile(), text, 0o600))
+	s.helm(append(s.release.args(verb), args...)...)
+}
+
+// valuesFile is the file with the values of the last installation or upgrade.
+func (r *release) valuesFile() string { return filepath.Join(r.dir, "values.yaml") }
+
+// args returns helm's arguments for a verb that takes the chart and the file with values.
+func (r *release) args(verb string) []string {
+	return []string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + r.valuesFile(), "--wait", "--timeout=" + patience.String()}
 }
 
 func (s *env) helm(args ...string) {
 	s.Helper()
+	s.must(s.tryHelm(args...))
+}
+
+// tryHelm is helm for other goroutines: it returns the error.
+func (s *env) tryHelm(args ...string) error {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.release.helm, append(args, "--namespace="+namespace, "--kubeconfig="+s.release.kubeconfig)...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+s.release.dir, "HELM_CONFIG_HOME="+s.release.dir, "HELM_DATA_HOME="+s.release.dir)
 	out, err := cmd.CombinedOutput()
 	if s.release.output = string(out); err != nil {
-		s.Fatalf("helm %v: %v\n%s", args, err, out)
+		return fmt.Errorf("helm %v: %w\n%s", args, err, out)
 	}
+	return nil
 }
 
 // plimsoll runs the program with the rights of a cluster administrator.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -114,17 +115,28 @@ func (n *Node) importOne(ctx context.Context, i Image) error {
 // waits until the runtime lists the named image. Returns an error if the import fails or ctx
 // ends first.
 func (n *Node) Load(ctx context.Context, archive, name string) error {
+	return n.images(ctx, name, "import", archive)
+}
+
+// Tag gives an image of the node a second name. Returns an error unless the runtime lists it.
+func (n *Node) Tag(ctx context.Context, name, alias string) error {
+	return n.images(ctx, alias, "tag", name, alias)
+}
+
+// images runs a command on the node's images, and waits until the runtime lists the image.
+func (n *Node) images(ctx context.Context, image string, args ...string) error {
 	ctr, err := program("ctr")
 	if err != nil {
 		return err
 	}
-	cmd := n.Enter(exec.Command(ctr, "--address", n.Socket, "--namespace", "k8s.io", "images", "import", archive))
+	args = append([]string{"images"}, args...)
+	cmd := n.Enter(exec.Command(ctr, append([]string{"--address", n.Socket, "--namespace", "k8s.io"}, args...)...))
 	cmd = exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ctr images import %s: %w\n%s", archive, err, out)
+		return fmt.Errorf("ctr %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return await(ctx, func(ctx context.Context) error {
-		status, err := n.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+		status, err := n.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 		if err == nil && status.Image == nil {
 			err = fmt.Errorf("the runtime does not list it")
 		}
