@@ -46,8 +46,8 @@ var nodeEvents = map[core.Event]eventTemplate{
 	core.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
 	core.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "Many nodes missed their heartbeats at once: no node is declared lost before live reads confirm it"},
 	core.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Nodes with missed heartbeats are declared lost again"},
-	core.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are unready than allowed: no further node is declared lost"},
-	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Unready nodes are declared lost again"},
+	core.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are unready than allowed"},
+	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Unready nodes are tainted NoExecute again, and evictions begin"},
 }
 
 // maxEvents is the maximum number of events in the queue.
@@ -124,7 +124,11 @@ func (e *events) node(a *core.Action, w eventTemplate) {
 // cluster queues an event about the cluster. Its object is the lease of the leader, since there
 // is none for a cluster.
 func (e *events) cluster(w eventTemplate, more string) {
-	e.enqueue(w, strings.TrimSpace(w.message+" "+more), corev1.ObjectReference{
+	message := w.message
+	if more != "" {
+		message += " (" + more + ")"
+	}
+	e.enqueue(w, message, corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
 		Namespace: e.settings.Election.Namespace, Name: e.settings.Election.Name,
 	})

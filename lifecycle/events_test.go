@@ -102,6 +102,22 @@ func TestEvents_HaveTemplateForEachKind(t *testing.T) {
 	}
 }
 
+func TestEvents_OfClusterHaveCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newEnv(t)
+		r.settings.EventQPS = 10
+		r.start()
+		r.controller.events.cluster(nodeEvents[core.BudgetExceeded], "3 of 10 nodes are unready")
+		r.controller.events.cluster(nodeEvents[core.BreakerClosed], "")
+		r.until(10 * time.Second)
+		want := []string{"node-controller BudgetExceeded: More nodes are unready than allowed (3 of 10 nodes are unready)",
+			"node-controller BreakerClosed: Nodes with missed heartbeats are declared lost again"}
+		if got := r.eventsAbout(r.settings.Election.Name); !slices.Equal(got, want) {
+			t.Errorf("got events %q, want %q", got, want)
+		}
+	})
+}
+
 func TestEvents_DropAndCountOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newEnv(t)

@@ -91,7 +91,7 @@ func readable(t *testing.T, text string) {
 }
 
 func TestWriteText_DescribesDecisions(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(scenarios, "oom-between-looks.yaml"))
+	data, err := os.ReadFile(filepath.Join(scenarios, "oom-between-checks.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

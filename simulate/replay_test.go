@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
 	"plimsoll.dev/plimsoll/simulate"
 )
@@ -239,6 +242,42 @@ func TestReplay_WritesDecisions(t *testing.T) {
 	}
 	if got := strings.Split(strings.TrimSpace(lines.String()), "\n"); len(got) != 4 || !strings.Contains(got[2], `"evicted":{"pod":"default/hog"`) || strings.Contains(got[2], "replayed") {
 		t.Errorf("%d lines: %s", len(got), lines.String())
+	}
+}
+
+// A check that cannot act yet has the reason in its text.
+func TestReplay_NamesWhatEvictionWaitsFor(t *testing.T) {
+	c, err := config.ParseFile([]byte("apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\nevictionHard: {memory.available: 300Mi, nodefs.available: 10%}\nenforceNodeAllocatable: []\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	effective, err := c.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := c.Policy(signals.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const freed = "memory or disk space of default/old is still being freed"
+	for want, act := range map[string]recording.Act{
+		"blocked: " + freed: {Signal: signals.MemoryAvailable, Blocks: []string{"", freed}},
+		"garbage is being collected: no pod is evicted yet": {Signal: signals.NodefsAvailable, Collections: []recording.Collection{{}}},
+	} {
+		begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		s := signals.Snapshot{At: begun.Add(time.Second)}
+		s.Node[signals.MemoryAvailable] = signals.Observed(900*mebi, 4<<30, s.At)
+		s.Node[signals.NodefsAvailable] = signals.Observed(90<<30, 100<<30, s.At)
+		s.Node[act.Signal].Available = mebi
+		v := agent.NewRepeater(policy, c.Limits.Policy()).Repeat(&s, &agent.Trace{Blocks: act.Blocks}).Verdict
+		act.Acted = true
+		e := recording.NewEncoder(recording.Header{Started: begun, Config: effective, State: []byte(`{"exact":true}`)})
+		data, _ := e.Header(nil)
+		data, _ = e.Check(data, &recording.Check{Snapshot: s, Met: v.GracePassed, Unknown: v.Unknown, Conditions: v.Conditions, StorageLimits: true, Act: &act})
+		var text strings.Builder
+		if err := simulate.NewReplay(data).WriteText(&text); err != nil || !strings.Contains(text.String(), "\n          "+want+"\n\nchecks: 1") {
+			t.Errorf("%v, no %q in\n%s", err, want, text.String())
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ func (s *NodeScenario) heading() string {
 const (
 	// indent aligns decisions below observations.
 	indent       = "          "
+	collecting   = "garbage is being collected: no pod is evicted yet"
 	evictFormat  = "EVICT %s for %s, grace period %ds"
 	recovered    = "recovered: no pod is evicted"
 	nonePossible = "no pod can be evicted"
@@ -78,6 +79,12 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	if len(o.Collected) > 0 {
 		addLine("garbage collected: %s", joined(o.Collected))
 	}
+	if o.Blocked != "" {
+		addLine("blocked: %s", o.Blocked)
+	}
+	if o.Collecting {
+		addLine(collecting)
+	}
 	if o.Recovered {
 		addLine(recovered)
 	}
@@ -106,7 +113,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 // noneLeft reports whether a threshold was acted for, no pod was left to evict, and no other reason
 // explains it.
 func noneLeft(o *agent.Outcome) bool {
-	explained := o.NoneHelps() || o.Limit.By != limiter.None || o.Recovered
+	explained := o.NoneHelps() || o.Limit.By != limiter.None || o.Recovered || o.Blocked != "" || o.Collecting
 	return o.Evicted == nil && o.Verdict.Target != nil && !explained
 }
 

@@ -119,7 +119,7 @@ var mayImport = map[string]struct {
 	"internal/document":              {nil, "the form of a document is independent of its content and of its printer"},
 	"internal/output":                {[]string{"internal/document"}, "formats and tables are independent of their content"},
 	"cmd/internal/whycmd":            {[]string{"internal/evictionlog", "internal/why/lookup"}, "the command why is the same in both programs, which have the connection and the formats"},
-	"cmd/internal/armcmd":            {[]string{"internal/arming", "internal/arming/rollout"}, "the commands arm and disarm have the same flags in both programs, which have the connection and the confirmation"},
+	"cmd/internal/armcmd":            {[]string{"internal/arming", "internal/arming/rollout"}, "the commands arm, disarm and cleanup have the same flags in both programs, which have the connection and the confirmation"},
 	"cmd/internal/recordingcmd":      {[]string{"internal/recording", "internal/report"}, "the commands that work on recordings are the same in both programs, which have the sources"},
 	"cmd/internal/help":              {nil, "the form of a help text is independent of its content"},
 	"internal/buildinfo":             {nil, "what the toolchain recorded is the same for each program"},

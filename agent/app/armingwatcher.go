@@ -149,9 +149,9 @@ func (a *app) readCluster() {
 }
 
 // The node is examined every examinePeriod. While findings prevent arming, the interval
-// begins at refusedPeriod and doubles up to that. Rights cost the API server one request
-// each, of thousands of nodes: they are checked at the start, after a change of settings,
-// and in every rightsEvery-th examination.
+// begins at 2 min, twice refusedPeriod, and doubles up to that. Rights cost the API server
+// one request each, of thousands of nodes: they are checked at the start, after a change
+// of settings, and in every rightsEvery-th examination.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute

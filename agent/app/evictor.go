@@ -211,15 +211,16 @@ func (s *softEvictions) withdrawOutstanding(ctx context.Context) {
 }
 
 // withdrawAll withdraws all requests, and reports whether none is left, of this agent or of
-// an earlier one.
+// an earlier one. Before the first list of pods that is not known.
 func (s *softEvictions) withdrawAll(ctx context.Context) (done bool) {
 	s.setCurrent("")
+	listed := s.pods.Synced()
 	s.withdrawOutstanding(ctx)
 	s.removeStaleMarks(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	active := s.pods.Active()
-	return len(s.outstanding) == 0 && !slices.ContainsFunc(active, func(p signals.Pod) bool {
+	return listed && len(s.outstanding) == 0 && !slices.ContainsFunc(active, func(p signals.Pod) bool {
 		object, known := s.pods.Get(p.UID)
 		if !known {
 			return false

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"time"
 
@@ -42,7 +41,7 @@ var clusterOptions = []options.Option[Agent]{
 	{Field: "garbageCollection", Flag: "garbage-collection", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.GarbageCollection }, "auto", "on", "off"),
 		Help: "Collection of dead containers and unused images by the agent: auto (only where no kubelet runs), on, or off."},
 	{Field: "imageGCHighThresholdPercent", Flag: "image-gc-high-threshold", Default: "85", Set: options.Integer(func(c *Agent) *int64 { return &c.ImageGCHighThresholdPercent }),
-		Help: "Usage of the image filesystem in percent above which unused images are collected. 100: never."},
+		Help: "Usage of the image filesystem in percent from which on unused images are collected. 100: never."},
 	{Field: "imageGCLowThresholdPercent", Flag: "image-gc-low-threshold", Default: "80", Set: options.Integer(func(c *Agent) *int64 { return &c.ImageGCLowThresholdPercent }),
 		Help: "Usage of the image filesystem in percent down to which unused images are collected."},
 	{Field: "imageMinimumGCAge", Flag: "minimum-image-ttl-duration", Default: "2m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.ImageMinimumGCAge }),
@@ -68,8 +67,8 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "Owner of that ConfigMap, when it is created. node: it is deleted with its Node. none: it outlives the Node, until plimsoll controller deletes it after 30 days."},
 	{Field: "reportNodeLease", Flag: "report-node-lease", Shape: options.Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.ReportNodeLease },
 		Help: "Renew the node's own Lease in kube-node-lease. For nodes without a kubelet only; refused where a kubelet runs."},
-	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: options.String(func(c *Agent) *string { return &c.HealthzBindAddress }),
-		Help: "host:port of /livez, /readyz and /metrics. Beyond loopback they are served over HTTPS with token authentication. Empty: not served."},
+	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: options.ListenAddress(func(c *Agent) *string { return &c.HealthzBindAddress }),
+		Help: "IP:PORT of /livez, /readyz and /metrics. Beyond loopback they are served over HTTPS with token authentication. Empty: not served."},
 }
 
 // Cluster holds the options of a node in a cluster: the places of its pods, runtime and
@@ -168,11 +167,6 @@ func (c *Agent) validateCluster(faults *strictyaml.Faults) {
 		c.validatePath(p[0], p[1], faults)
 	}
 	c.Endpoints.Validate(c.Where, faults)
-	if c.HealthzBindAddress != "" {
-		if _, _, err := net.SplitHostPort(c.HealthzBindAddress); err != nil {
-			faults.Add(c.Where("healthzBindAddress"), c.HealthzBindAddress, "must be host:port, such as 127.0.0.1:10350: %v", err)
-		}
-	}
 }
 
 // validateImageGC applies the rules of the kubelet for the same fields.

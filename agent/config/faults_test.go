@@ -68,7 +68,7 @@ func TestLoad_RejectsEachFaultClass(t *testing.T) {
 		{"maximum-dead-containers", "maximumDeadContainers", "", "few", "whole number", ""},
 		{"runtime-request-timeout", "runtimeRequestTimeout", "", "0s", "must be at least 1ms", ""},
 		{"host-root", "hostRoot", "", "host", "absolute path", ""},
-		{"healthz-bind-address", "healthzBindAddress", "", "10350", "must be host:port", ""},
+		{"healthz-bind-address", "healthzBindAddress", "", "localhost:10350", "must be IP:PORT", ""},
 		{"health-socket", "healthSocket", "", "health.sock", "absolute path", ""},
 		{"tls-cert-file", "tlsCertFile", "", "/tls.crt", "needs tlsPrivateKeyFile", ""},
 		{"tls-private-key-file", "tlsPrivateKeyFile", "", "/tls.key", "needs tlsCertFile", ""},

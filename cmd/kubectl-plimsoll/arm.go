@@ -18,7 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/user"
 )
 
-// confirmationHelp is what the client adds to the help of arm and disarm.
+// confirmationHelp is what the client adds to the help of arm, disarm and cleanup.
 const confirmationHelp = `
 
 Before that, it shows the nodes that change, that follow already, and that cannot
@@ -42,6 +42,11 @@ var armingExamples = map[arming.Setting]string{
 
   # The nodes of a pool
   kubectl plimsoll disarm -l pool=batch`,
+	arming.Cleanup: `  # All nodes, before Plimsoll is uninstalled
+  kubectl plimsoll cleanup --all
+
+  # One node, before its agent is removed
+  kubectl plimsoll cleanup node-7`,
 }
 
 var (
@@ -50,7 +55,7 @@ var (
 	errUnchanged    = errors.New("nothing was changed")
 )
 
-// armingCommand is kubectl plimsoll arm, or disarm.
+// armingCommand is kubectl plimsoll arm, disarm or cleanup.
 type armingCommand struct {
 	*armcmd.Command
 	client   *client

@@ -69,6 +69,9 @@ func (f *fleet) renewed(i int, at time.Time) {
 		w.Findings.Errors = []string{"clock-skew-large"}
 	}
 	v := w.Decide()
+	if v.State == arming.CleaningUp { // at once
+		v.Reason = arming.CleanedUp
+	}
 	renewed, seconds := metav1.NewMicroTime(at), int32(40)
 	f.AddLease(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: heartbeat.Namespace, Name: name, Annotations: map[string]string{
@@ -130,6 +133,9 @@ func TestArm_FleetInSteps(t *testing.T) {
 		out          string
 		writes       int
 	}{
+		{"cleanup node-000002", "n\n", 1, []string{"Clean up 1 node of the context simulated (https://", "to be cleaned up       1  node-000002\n", "Clean up 1 node? [y/N] ", "not confirmed: nothing was changed"}, "", 0},
+		{"cleanup node-000002", "y\n", 0, []string{"Clean up 1 node? [y/N] "}, "node-000002: cleaned-up (cleaned-up)\n1 of 1 nodes: cleaned-up\n", 1},
+		{"cleanup node-000002", "", 0, []string{"cleaned up already     1\n"}, "There is nothing to change\n", 0},
 		{"arm node-000003", "n\n", 1, []string{"Arm 1 node of the context simulated (https://", "to be armed            1  node-000003\n", "Arm 1 node? [y/N] ", "not confirmed: nothing was changed"}, "", 0},
 		{"arm node-000003", "", 1, []string{"not confirmed"}, "", 0},
 		{"arm node-000003", " Yes\n", 0, []string{"Arm 1 node? [y/N] "}, "node-000003: armed (the Node's annotation is set to armed)\n1 of 1 nodes: armed\n", 1},
@@ -178,6 +184,20 @@ func TestArm_FailuresFirst(t *testing.T) {
 	}
 }
 
+// The setting for all nodes is written once. A dead agent does not fail an uninstallation.
+func TestCleanup_AllNodes(t *testing.T) {
+	f := newFleet(t, 3)
+	status, out, errs := execute("cleanup", "--all", "--yes")
+	notes := "by the ConfigMap plimsoll-system/plimsoll-arming:\n  to be cleaned up       1  node-000001\n  silent agent           1  node-000000\n  no agent               1  node-000002\n"
+	if status != 0 || !strings.HasPrefix(out, "node-000000: not cleaned-up: no agent has renewed its lease since ") ||
+		!strings.HasSuffix(out, "\nnode-000001: cleaned-up (cleaned-up)\n1 of 2 nodes: cleaned-up\n") || !strings.HasPrefix(errs, "Clean up all nodes of the context simulated ") || !strings.Contains(errs, notes) {
+		t.Errorf("status %d, %s%s", status, out, errs)
+	}
+	if f.writes() != 2 { // the second one creates the ConfigMap
+		t.Errorf("calls: %v", f.Calls())
+	}
+}
+
 func TestArm_RefusesInvalidUse(t *testing.T) {
 	f := newFleet(t, 3)
 	for line, want := range map[string]string{
@@ -189,6 +209,8 @@ func TestArm_RefusesInvalidUse(t *testing.T) {
 		"arm --all --max=some":        "--max",
 		"arm node-000001":             "standard input is no terminal, which a confirmation needs: give --yes",
 		"disarm --all":                "standard input is no terminal",
+		"cleanup --all":               "standard input is no terminal",
+		"cleanup":                     "name the nodes, or give one of --all and --selector",
 		"arm --all --yes --accept-findings=of-another": "--accept-findings: of-another is no finding of the doctor",
 		"disarm n --accept-findings=x":                 "unknown flag",
 	} {

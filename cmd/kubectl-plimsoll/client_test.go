@@ -160,6 +160,7 @@ func TestCompletion_OfNodesAndFlags(t *testing.T) {
 		{[]string{"status", "--context", ""}, []string{"simulated"}},
 		{[]string{"arm", "node-000000", ""}, []string{"node-000001"}},
 		{[]string{"disarm", ""}, []string{"node-000000", "node-000001"}},
+		{[]string{"cleanup", "node-000000", ""}, []string{"node-000001"}},
 		{[]string{"arm", "--selector", ""}, nil},
 		{[]string{"arm", "--accept-findings", "clock-skew"}, []string{"clock-skew-large"}},
 		{[]string{"arm", "--accept-findings", "right-missing,clock-skew-l"}, []string{"right-missing,clock-skew-large"}},

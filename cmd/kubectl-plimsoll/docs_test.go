@@ -137,3 +137,26 @@ func TestDocs_CommandsExist(t *testing.T) {
 		t.Errorf("%d lines of documents begin with kubectl plimsoll, want 8 or more: %v", checked, err)
 	}
 }
+
+// The notes of the chart have only commands and flags of the client that exist, and none of the program for Linux.
+func TestNotes_CommandsExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "helm", "plimsoll", "templates", "NOTES.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "{{ $place }}", " --heartbeat-namespace=other")) {
+		before, command, found := strings.Cut(line, ": ")
+		command = strings.TrimSpace(command)
+		switch {
+		case !found || strings.Contains(before, "{{"):
+		case checkLine(t, "NOTES.txt", command):
+			checked++
+		case strings.HasPrefix(command, "plimsoll "):
+			t.Errorf("NOTES.txt: %s: is a command of the program for Linux", command)
+		}
+	}
+	if checked < 8 {
+		t.Errorf("%d commands of NOTES.txt are those of the client, want 8 or more", checked)
+	}
+}

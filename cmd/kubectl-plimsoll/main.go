@@ -1,5 +1,5 @@
-// Command kubectl-plimsoll is a plugin of kubectl: kubectl plimsoll shows, examines, arms and disarms Plimsoll's agents in
-// a cluster. It needs neither Linux nor access to a node.
+// Command kubectl-plimsoll is a plugin of kubectl: kubectl plimsoll shows and examines Plimsoll's agents in a cluster,
+// arms, disarms and cleans them up. It needs neither Linux nor access to a node.
 package main
 
 import (
@@ -119,7 +119,7 @@ func newRoot(c *client) *cobra.Command {
 	c.flags = user.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&c.agents, "heartbeat-namespace", heartbeat.Namespace, "`namespace` of the agents and their leases")
 	complete(root, "context", c.contexts)
-	root.AddCommand(c.statusCommand(), c.topCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm),
+	root.AddCommand(c.statusCommand(), c.topCommand(), c.whyCommand(), c.doctorCommand(), c.armingCommand(arming.Arm), c.armingCommand(arming.Disarm), c.armingCommand(arming.Cleanup),
 		c.recordingCommand(), c.reportCommand(), c.versionCommand())
 	return root
 }

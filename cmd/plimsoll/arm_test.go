@@ -156,7 +156,7 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 		"arm before agents exist": {nil, true, []string{"arm", "--all"}, exitFailed,
 			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
 		"cleanup without ConfigMap": {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
-		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "cleanup"},
+		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to clean up"}, "cleanup"},
 		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--heartbeat-namespace=prod", "--timeout=1s"}, exitFailed,
 			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
 		"node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +60,7 @@ configuration (a line on standard error for every fault).`,
 			return i.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&i.dropIns, "drop-in", "", "drop-in directory of the kubelet (its --config-dir)")
+	cmd.Flags().StringVar(&i.dropIns, "drop-in", "", "drop-in directory of the kubelet (its --config-dir), without "+importedKubelet+" of an earlier import")
 	cmd.Flags().StringVar(&i.flags, "kubelet-flags", "", "flags of the kubelet, separated by spaces; they override files")
 	cmd.Flags().StringToStringVar(&i.capacity, "capacity", nil, "capacity that percentages refer to, such as memory=16Gi,ephemeral-storage=100Gi (status.capacity of the Node)")
 	cmd.Flags().StringVarP(&i.directory, "output-dir", "d", "", "write "+importedAgent+" and "+importedKubelet+" into this directory instead of standard output")
@@ -91,13 +93,25 @@ func (i *importOptions) convert(file string) (shared kubeletconfig.Shared, err e
 	if sources.File, err = os.ReadFile(file); err != nil {
 		return shared, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
+	earlier := false
 	if i.dropIns != "" {
-		if sources.DropIns, err = probe.DropIns(i.dropIns); err != nil {
+		if _, err = os.Stat(i.dropIns); errors.Is(err, fs.ErrNotExist) {
+			return shared, fmt.Errorf("--drop-in: %s: no such directory; leave --drop-in out if the kubelet has no --config-dir", i.dropIns)
+		}
+		// With its own output an import would halve the thresholds again.
+		sources.DropIns, err = probe.DropIns(i.dropIns, func(name string) bool {
+			earlier = earlier || name == importedKubelet
+			return name != importedKubelet
+		})
+		if err != nil {
 			return shared, err
 		}
 	}
 	if shared, err = sources.Share(capacity); err != nil {
 		return shared, err
+	}
+	if earlier {
+		shared.Notes = slices.Insert(shared.Notes, 0, "left out "+importedKubelet+", which an earlier import wrote")
 	}
 	// The agent would refuse an invalid configuration only at its start.
 	_, err = config.ParseFile(shared.Agent)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,5 +48,44 @@ func checkLines(t *testing.T, where, text string, lines []string) {
 		if !strings.Contains(text, line+"\n") && !strings.HasSuffix(text, line) {
 			t.Errorf("%s: no line %s in\n%s", where, line, text)
 		}
+	}
+}
+
+// A second import has the results of the first one, whose drop-in file is in the kubelet's directory by then.
+func TestImport_Repeated(t *testing.T) {
+	dir := t.TempDir()
+	file, dropIns := filepath.Join(dir, "kubelet.yaml"), filepath.Join(dir, "kubelet.conf.d")
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	if err := os.Mkdir(dropIns, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{file: head, filepath.Join(dropIns, "10-own.conf"): head + "evictionHard: {memory.available: 1Gi}\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const note = "note: left out 99-plimsoll.conf, which an earlier import wrote\n"
+	var first string
+	for i := range 2 {
+		status, out, errs := plimsoll("", "import-kubelet-config", file, "--drop-in="+dropIns)
+		if status != 0 || strings.Contains(errs, note) != (i == 1) {
+			t.Errorf("import %d: status %d, %s", i+1, status, errs)
+		}
+		if i == 1 {
+			if out != first {
+				t.Errorf("the second import wrote\n%s\nthe first one\n%s", out, first)
+			}
+			continue
+		}
+		_, kubelet, _ := strings.Cut(out, "\n---\n")
+		checkLines(t, "kubelet", kubelet, []string{`memory.available: "512Mi"`})
+		if err := os.WriteFile(filepath.Join(dropIns, importedKubelet), []byte(kubelet), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		first = out
+	}
+	status, out, errs := plimsoll("", "import-kubelet-config", file, "--drop-in="+dropIns+".none")
+	if status != exitFailed || out != "" || !strings.Contains(errs, "no such directory; leave --drop-in out if the kubelet has no --config-dir") {
+		t.Errorf("a missing directory: status %d, %s%s", status, out, errs)
 	}
 }

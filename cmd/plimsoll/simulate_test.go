@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const example = "../../examples/scenarios/oom-between-looks.yaml"
+const example = "../../examples/scenarios/oom-between-checks.yaml"
 
 // plimsoll runs the command as a user would.
 func plimsoll(in string, args ...string) (status int, out, errs string) {

@@ -126,6 +126,9 @@ func (t *top) run(ctx context.Context, out io.Writer, ticks <-chan time.Time) er
 		now := time.Now()
 		if news || now.Sub(written) >= topRepeat {
 			state := tracker.State(now)
+			if damage := f.Damage(); damage.Any() {
+				state.Notes = append(state.Notes, "Checks are missing: a part of the recording is damaged, or of a later version.")
+			}
 			if state.Node == "" && state.Check == nil && !t.watch {
 				return fmt.Errorf("show the state of the node: %s has no segment of a recording: give the --recording-dir of an agent that records", t.dir)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
 	"plimsoll.dev/plimsoll/internal/live"
+	"plimsoll.dev/plimsoll/internal/recording/ring"
 )
 
 func TestTop_Formats(t *testing.T) {
@@ -31,6 +33,28 @@ func TestTop_Formats(t *testing.T) {
 			if _, err := live.Parse([]byte(strings.TrimSpace(out))); err != nil || strings.Count(out, "\n") != 1 {
 				t.Errorf("top %s: %v in\n%s", tc.args, err, out)
 			}
+		}
+	}
+}
+
+func TestTop_NamesDamage(t *testing.T) {
+	dir, _ := recorded(t)
+	segments, err := ring.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := segments[0].Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 0x55
+	if err := os.WriteFile(segments[0].Path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, output := range []string{"text", "json"} {
+		status, out, errs := plimsoll("", "top", "--recording-dir="+dir, "--output="+output)
+		if status != 0 || errs != "" || strings.Count(out, "a part of the recording is damaged") != 1 {
+			t.Errorf("status %d, %s%s", status, errs, out)
 		}
 	}
 }

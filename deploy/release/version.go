@@ -53,6 +53,7 @@ var places = []place{
 	{"CONTRIBUTING.md", inDocuments, ``},
 	{"docs/how-to/*.md", inDocuments, ``},
 	{"docs/tutorials/*.md", inDocuments, ``},
+	{"docs/how-to/beside/*.md", `targetRevision: v`, `$`},
 }
 
 // mention is a version in a file.

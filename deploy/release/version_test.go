@@ -46,7 +46,7 @@ func TestVersion_IsOnlyAtKnownPlaces(t *testing.T) {
 		}
 		t.Skipf("not a clone: git ls-files: %v", err)
 	}
-	whole := regexp.MustCompile(`(?:^|[^0-9.v])` + regexp.QuoteMeta(version) + `(?:[^0-9.]|$)`)
+	whole := regexp.MustCompile(`(?:^|[^0-9.])` + regexp.QuoteMeta(version) + `(?:[^0-9.]|$)`)
 	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 		text, err := os.ReadFile(here.path(name))
 		if err != nil || name == changelogFile || name == "RELEASING.md" || strings.HasPrefix(name, "docs/internals/") || strings.HasPrefix(name, "test/") {

@@ -23,7 +23,7 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it is unknown whether kube-controller-manager's lifecycle controllers act too.",
 		"check that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself only reports while another one writes"},
 		func(f *ClusterFacts) []trouble { return one(unclearControllers(f)) }},
-	{Code{AgentFindings, Error, "An agent has found errors on its node, and no setting in the cluster arms it.",
+	{Code{AgentFindings, Error, "An agent has found errors on its node: unless they are accepted, no setting in the cluster arms it.",
 		"run plimsoll doctor on the node; each finding has a remedy"},
 		eachAgent(func(a *Agent) string {
 			return in(len(a.Findings) > 0, "the agent found: "+listed(a.Findings))

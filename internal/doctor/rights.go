@@ -28,8 +28,10 @@ func (n Needs) Rights() (rights []Right) {
 	}{
 		{true, Right{Verb: "list", Resource: "pods", Loss: "no pods are known, so none is evicted"}},
 		{true, Right{Verb: "watch", Resource: "pods", Loss: "changes of pods are seen late"}},
+		{true, Right{Verb: "get", Resource: "pods", Loss: "the status of an evicted pod is not reported after a first failure"}},
 		{true, Right{Verb: "list", Resource: "nodes", Loss: "whether there is a kubelet is not known"}},
 		{true, Right{Verb: "watch", Resource: "nodes", Loss: "changes of the Node are not seen"}},
+		{n.Conditions || n.Taints || n.NodeLease, Right{Verb: "get", Resource: "nodes", Loss: "the Node is not written after a failed write, and its lease is not renewed"}},
 		{true, Right{Verb: "patch", Resource: "pods", Subresource: "status", Loss: "evicted pods are started again by their kubelet"}},
 		{true, Right{Verb: "create", Resource: "events", Loss: "evictions have no events"}},
 		{true, Right{Verb: "patch", Resource: "events", Loss: "events that come again are not counted"}},
@@ -41,12 +43,14 @@ func (n Needs) Rights() (rights []Right) {
 		{beats, Right{Verb: "get", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
 		{beats, Right{Verb: "create", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent has no lease: it looks dead"}},
 		{beats, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
-		{arming, Right{Verb: "get", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap does not arm or disarm this agent"}},
+		{arming, Right{Verb: "list", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap does not arm or disarm this agent"}},
 		{arming, Right{Verb: "watch", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "the ConfigMap arms or disarms this agent late"}},
 		{set, Right{Verb: "get", Group: "apps", Resource: "daemonsets", Namespace: n.Namespace, Name: n.DaemonSet, Loss: "what the agent wrote stays when it is uninstalled"}},
 		{records, Right{Verb: "get", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
 		{records, Right{Verb: "create", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
 		{records, Right{Verb: "update", Resource: "configmaps", Namespace: n.Records, Loss: notRecorded, Record: true}},
+		{n.NodeLease, Right{Verb: "get", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node's lease is not renewed: the node looks dead"}},
+		{n.NodeLease, Right{Verb: "create", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node has no lease: it looks dead"}},
 		{n.NodeLease, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node's lease is not renewed: the node looks dead"}},
 	} {
 		if r.needed {

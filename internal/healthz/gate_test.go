@@ -41,7 +41,7 @@ func TestServer_AnswersProbesBesideHangingConnections(t *testing.T) {
 		for _, sources := range []int{1, 50} {
 			t.Run(fmt.Sprintf("%s, %d sources", sends, sources), func(t *testing.T) {
 				address, _ := served(t, http.NotFoundHandler())
-				socket := servedOnSocket(t)
+				socket := servedOnSocket(t, http.NotFoundHandler())
 				attack(t, address, sends == "slow", sources)
 				probe(t, address, socket)
 			})
@@ -50,7 +50,7 @@ func TestServer_AnswersProbesBesideHangingConnections(t *testing.T) {
 }
 
 // servedOnSocket runs a server on a socket of its own until the test ends.
-func servedOnSocket(t *testing.T) (path string) {
+func servedOnSocket(t *testing.T, metrics http.Handler) (path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plimsoll") // t.TempDir is longer than the path of a socket may be
 	if err != nil {
@@ -63,7 +63,7 @@ func servedOnSocket(t *testing.T) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := healthz.New(healthz.Settings{Metrics: http.NotFoundHandler(), Limits: healthz.SocketLimits, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	s := healthz.New(healthz.Settings{Metrics: metrics, Limits: healthz.SocketLimits, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	t.Cleanup(func() {

@@ -89,7 +89,7 @@ func New(s Settings) *Server {
 // Handler returns the handler without the bounds for clients.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// Listen opens an address of this node, as host:port. Returns an error if the host is no IP
+// Listen opens an address of this node, as IP:PORT. Returns an error if the host is no IP
 // address: a name could change its meaning.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)

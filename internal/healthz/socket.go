@@ -61,11 +61,12 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// maxAnswer bounds the response that [Get] reads, in bytes.
-const maxAnswer = 64 << 10
+// maxAnswer bounds the response that [Get] reads, in bytes. The metrics of a controller have nine series
+// per zone, each of at most 250 bytes: less than 256 KiB in 100 zones.
+const maxAnswer = 1 << 20
 
-// Get requests a path from the server on a Unix socket, and returns its status and at most 64 KiB
-// of its response. Returns an error if there is no response before ctx ends.
+// Get requests a path from the server on a Unix socket, and returns its status and its response.
+// Returns an error if there is no response before ctx ends, or if it is larger than 1 MiB.
 func Get(ctx context.Context, socket, path string) (status int, text string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -80,7 +81,10 @@ func Get(ctx context.Context, socket, path string) (status int, text string, err
 		return 0, "", fmt.Errorf("request %s from %s: %w", path, socket, err)
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("the response is larger than %d KiB", maxAnswer>>10)
+	}
 	if err != nil {
 		return 0, "", fmt.Errorf("request %s from %s: %w", path, socket, err)
 	}

@@ -1,12 +1,15 @@
 package healthz_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +17,7 @@ import (
 )
 
 func TestListenSocket_RestrictsToOwnUser(t *testing.T) {
-	path := servedOnSocket(t)
+	path := servedOnSocket(t, http.NotFoundHandler())
 	there, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +28,24 @@ func TestListenSocket_RestrictsToOwnUser(t *testing.T) {
 	status, text, err := healthz.Get(t.Context(), path, "/livez?verbose")
 	if err != nil || status != http.StatusOK || text != "[+]ping ok\nlivez check passed\n" {
 		t.Errorf("status %d, %q, %v", status, text, err)
+	}
+}
+
+// A response is complete, or there is an error.
+func TestGet_ReturnsNoPartOfResponse(t *testing.T) {
+	var size atomic.Int64
+	path := servedOnSocket(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(bytes.Repeat([]byte("x"), int(size.Load())))
+	}))
+	for _, n := range []int{256 << 10, 1 << 20} {
+		size.Store(int64(n))
+		if status, text, err := healthz.Get(t.Context(), path, "/metrics"); err != nil || status != http.StatusOK || len(text) != n {
+			t.Errorf("%d bytes: status %d, %d bytes, %v", n, status, len(text), err)
+		}
+	}
+	size.Add(1)
+	if _, text, err := healthz.Get(t.Context(), path, "/metrics"); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 	AnnotationPod         = api.Prefix + "pod"          // namespace/name of the agent's own pod; absent outside of pods
 	AnnotationConditions  = api.Prefix + "conditions"   // names of the True conditions, comma separated; empty: none
 	AnnotationArmed       = api.Prefix + "armed"        // true or false: whether the agent carries out its decisions
-	AnnotationArmedReason = api.Prefix + "armed-reason" // the reason of AnnotationArmed; "left": everything was withdrawn
+	AnnotationArmedReason = api.Prefix + "armed-reason" // the reason of AnnotationArmed; "cleaned-up": everything was withdrawn
 	AnnotationFindings    = api.Prefix + "findings"     // the doctor's error codes, comma separated; empty: none
 	AnnotationDryRun      = api.Prefix + "dry-run"      // true: the agent is not armed
 	AnnotationLastCheck   = api.Prefix + "last-check"   // time of the last check by the node's clock, RFC 3339

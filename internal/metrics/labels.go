@@ -44,6 +44,7 @@ const (
 	TaintNode
 	WriteEvent
 	WriteLease
+	WriteRecord // get, create and update of the record of evictions
 )
 
 var requestNames = [...]string{
@@ -55,6 +56,7 @@ var requestNames = [...]string{
 	TaintNode:       "taint_node",
 	WriteEvent:      "write_event",
 	WriteLease:      "write_lease",
+	WriteRecord:     "write_record",
 }
 
 func valuesOf(names []string) string { return strings.Join(names, ", ") }

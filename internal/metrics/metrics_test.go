@@ -82,6 +82,7 @@ func recordAll(m *metrics.Metrics) {
 	m.Armed(true)
 	m.RuntimeFailed()
 	m.APIFailed(metrics.PatchPodStatus)
+	m.APIFailed(metrics.WriteRecord)
 }
 
 func scrape(t *testing.T, m *metrics.Metrics) string {
@@ -148,6 +149,7 @@ func TestMetrics_ServesRecordedMetrics(t *testing.T) {
 		`plimsoll_runtime_errors_total 1`,
 		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
 		`plimsoll_api_errors_total{request="write_lease"} 0`,
+		`plimsoll_api_errors_total{request="write_record"} 1`,
 		`plimsoll_log_lines_dropped_total 3`,
 		`plimsoll_recording_dropped_total 5`,
 		`plimsoll_recording_bytes 6.7108864e+07`,

@@ -133,7 +133,7 @@ const (
 	SecondOpinion                // its kubelet is silent, and its live agent blocks its eviction
 	BreakerOpened                // so many nodes fell silent that our own view may be wrong
 	BreakerClosed
-	BudgetExceeded // too many nodes are unready: no further one is tainted NoExecute
+	BudgetExceeded // too many nodes are unready: none is tainted NoExecute, and no eviction begins
 	BudgetRestored
 	events
 )

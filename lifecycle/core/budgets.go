@@ -69,7 +69,7 @@ func (f *Fleet) updateExceeded() (changed bool) {
 			return false
 		}
 		b.exceeded = true
-		f.addEvent(nil, BudgetExceeded, "%d of %d nodes are unready: no further node is declared lost", b.unready, b.counted)
+		f.addEvent(nil, BudgetExceeded, "%d of %d nodes are unready: no node is tainted NoExecute and no eviction begins", b.unready, b.counted)
 		return true
 	}
 	if b.exceeded && b.belowSince.IsZero() {

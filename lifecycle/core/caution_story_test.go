@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,10 @@ func TestMostUnhealthy_BlocksTaintsAndEvictions(t *testing.T) {
 		h.expect("event", "0 event n0 RegisteredNode", "0 event n1 RegisteredNode", "0 event n2 RegisteredNode", "0 event n3 RegisteredNode", "0 event n4 RegisteredNode",
 			"0 event n5 RegisteredNode", "0 event n6 RegisteredNode", "0 event n7 RegisteredNode", "0 event n8 RegisteredNode", "0 event n9 RegisteredNode",
 			"40 event n0 NodeNotReady", "40 event n1 NodeNotReady", "41 event n2 NodeNotReady", "41 event  BudgetExceeded", "170 event  BudgetRestored")
+		i := slices.IndexFunc(h.events, func(a core.Action) bool { return a.Event == core.BudgetExceeded })
+		if want := "3 of 10 nodes are unready: no node is tainted NoExecute and no eviction begins"; h.events[i].Message != want {
+			t.Errorf("message %q, want %q", h.events[i].Message, want)
+		}
 	}
 }
 

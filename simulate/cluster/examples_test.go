@@ -119,7 +119,7 @@ func TestWriteText_DescribesDecisions(t *testing.T) {
 		"10 nodes, 3 pods\n",
 		"\n     55s  a-3: stopped\n",
 		"\n     90s  → a-3: DiskPressure, MemoryPressure, PIDPressure, Ready become Unknown (NodeStatusUnknown): last heartbeat at 50s, 40s ago\n",
-		"          → zone \"eu/eu-1\" is PartialDisruption: 4 of its 6 nodes not ready; no node there is declared lost\n",
+		"          → zone \"eu/eu-1\" is PartialDisruption: 4 of its 6 nodes not ready; evictions begin on no further node there\n",
 		"          → a-0: eviction of default/second is called off: no NoExecute taint is left\n",
 	} {
 		if !strings.Contains(text, want) {

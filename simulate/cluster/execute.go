@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"plimsoll.dev/plimsoll/lifecycle/agents"
 	"plimsoll.dev/plimsoll/lifecycle/convert"
@@ -21,9 +22,9 @@ func (r *run) execute(a *core.Action) {
 	}
 }
 
-// executors execute the kinds of actions. ReadLease is not among them: the policy of a scenario
-// reads no leases.
+// executors execute the kinds of actions.
 var executors = map[core.Kind]func(*run, *core.Action){
+	core.ReadLease:        (*run).readLease,
 	core.MarkUnknown:      (*run).markUnknown,
 	core.Zone:             (*run).zone,
 	core.Taint:            (*run).taint,
@@ -32,6 +33,15 @@ var executors = map[core.Kind]func(*run, *core.Action){
 	core.Cancel:           (*run).cancel,
 	core.CleanUpAgent:     (*run).cleanUpAgent,
 	core.DeleteEvictedPod: (*run).deleteEvictedPod,
+}
+
+// readLease answers a live read with the lease of the API, which the watch has reported, too.
+func (r *run) readLease(a *core.Action) {
+	var renewed time.Time
+	if n := r.env.nodes[a.Node]; n != nil {
+		renewed = n.lease
+	}
+	r.env.fleet.LeaseRead(a.Node, renewed, nil, r.env.now)
 }
 
 func (r *run) markUnknown(a *core.Action) {

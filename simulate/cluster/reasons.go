@@ -37,9 +37,9 @@ func (r *run) whyZone(c zones.Change) string {
 			unready++
 		}
 	}
-	pace := "no node there is declared lost"
+	pace := "evictions begin on no further node there"
 	if c.Rate > 0 {
-		pace = fmt.Sprintf("nodes are declared lost at %g per second", c.Rate)
+		pace = fmt.Sprintf("evictions begin on at most %g nodes there per second", c.Rate)
 	}
 	return fmt.Sprintf("%d of its %d nodes not ready; %s", unready, of, pace)
 }

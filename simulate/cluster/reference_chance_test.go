@@ -28,6 +28,7 @@ func (d *generator) chance(percent int) bool { return d.IntN(100) < percent }
 func generate(seed uint64) *file {
 	d := &generator{Rand: rand.New(rand.NewPCG(seed, 5)), file: &file{}}
 	d.file.settings = d.settings()
+	d.file.settings.liveReads = seed%3 == 0
 	for range 1 + d.IntN(4) {
 		n := d.node()
 		if d.chance(40) {

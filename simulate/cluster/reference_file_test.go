@@ -22,6 +22,7 @@ type settings struct {
 	manager                 bool          // enableTaintManager
 	taintBased              *bool         // taintBasedEvictions, if set
 	evictedPodTTL           time.Duration // evictedPodTTL; 0: omitted
+	liveReads               bool          // liveLeaseReads, at any rate: they agree with the watch
 }
 
 type fileNode struct {
@@ -108,6 +109,9 @@ func (s *settings) object() object {
 	}
 	if s.evictedPodTTL > 0 {
 		o["evictedPodTTL"] = s.evictedPodTTL.String()
+	}
+	if s.liveReads {
+		o["liveLeaseReads"], o["liveLeaseReadsPerSecond"] = true, 0
 	}
 	return o
 }

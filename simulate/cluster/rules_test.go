@@ -43,6 +43,8 @@ func TestScenario_FollowsRulesOfNodes(t *testing.T) {
 	for _, c := range []struct{ name, file, word, want string }{
 		{"renewals follow the events of their instant",
 			three + "[{at: 60s, stop: [a-0]}]", "Ready", "90s a-0 Ready condition"},
+		{"live reads of leases that agree",
+			"config: {nodeMonitorGracePeriod: 40s, liveLeaseReads: true}\n" + three + "[{at: 60s, stop: [a-0]}]", "Ready", "90s a-0 Ready condition"},
 		{"late registration",
 			three + "[{at: 63s, addNode: {metadata: {name: b}}}, {at: 75s, stop: [b]}]", "Ready", "113s b Ready condition"},
 		{"periods restart on resume",

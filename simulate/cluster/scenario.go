@@ -53,6 +53,9 @@ func Read(root strictyaml.Value, faults *strictyaml.Faults) *Scenario {
 	doc := root.Object("apiVersion", "kind", "config", "nodes", "pods", "events", "until")
 	r := newReader(faults)
 	s := &Scenario{policy: config.ReadScenario(doc.Get("config")).Policy()}
+	// A live read agrees with the watch, at once: it matters to the breaker alone, which counts reads.
+	reads := &s.policy.Confirmation
+	reads.LiveReads = reads.LiveReads && reads.MassFailureMinNodes > 0
 	r.learnNodes(doc)
 	s.nodes = r.registered(doc.Need("nodes").List())
 	s.pods = r.created(doc.Get("pods").List())

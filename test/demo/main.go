@@ -68,7 +68,7 @@ func run(ctx context.Context, stdout *os.File, o options) (err error) {
 	}
 	if missing := sandbox.Missing(); missing != nil {
 		return fmt.Errorf("needs root and the memory controller of cgroups: %w\n"+
-			"without them, simulate the same in virtual time:\n    bin/plimsoll simulate examples/scenarios/oom-between-looks.yaml", missing)
+			"without them, simulate the same in virtual time:\n    bin/plimsoll simulate examples/scenarios/oom-between-checks.yaml", missing)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

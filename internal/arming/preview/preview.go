@@ -19,7 +19,7 @@ import (
 
 // Request is a setting, and what it is for.
 type Request struct {
-	Setting  arming.Setting // Arm or Disarm
+	Setting  arming.Setting // Arm, Disarm or Cleanup
 	All      bool           // all nodes: the ConfigMap is written, or their Nodes with Max
 	Named    bool           // the nodes were named: they are written even without an agent
 	Max      int            // bound of the nodes that change; 0: none
@@ -70,7 +70,7 @@ func (r *Request) ToNodes() bool { return !r.All || r.Max > 0 }
 
 func (r *Request) effectOn(n *clusterstatus.Node, now time.Time) Node {
 	e := Node{Name: n.Name, inPlace: r.isIn(n.Arming)}
-	switch state := n.State(now); state {
+	switch n.State(now) {
 	case clusterstatus.Missing:
 		e.Effect = Missing
 		return e
@@ -78,7 +78,7 @@ func (r *Request) effectOn(n *clusterstatus.Node, now time.Time) Node {
 		e.Effect = Silent
 		return e
 	case clusterstatus.Armed, clusterstatus.Disarmed:
-		if (state == clusterstatus.Armed) == (r.Setting == arming.Arm) {
+		if r.follows(n.Agent) {
 			e.Effect = Already
 			return e
 		}
@@ -87,6 +87,14 @@ func (r *Request) effectOn(n *clusterstatus.Node, now time.Time) Node {
 		e.Effect = Blocked
 	}
 	return e
+}
+
+// follows reports whether an agent follows the setting already.
+func (r *Request) follows(a *clusterstatus.Agent) bool {
+	if r.Setting == arming.Cleanup {
+		return a.Reason == arming.CleanedUp
+	}
+	return a.Armed == (r.Setting == arming.Arm)
 }
 
 // blockedBy returns why the agent of a node would not follow, as far as the cluster shows it. An agent is assumed to run

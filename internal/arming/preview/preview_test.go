@@ -60,6 +60,11 @@ func TestEffect_OfEachState(t *testing.T) {
 		"disarm an armed one":              {Request{Setting: arming.Disarm}, node("n", true, "flag"), Changes, ""},
 		"disarm a disarmed one":            {Request{Setting: arming.Disarm}, node("n", false, "the disarm file exists"), Already, ""},
 		"disarm a silent one":              {Request{Setting: arming.Disarm}, dead, Silent, ""},
+		"clean up an armed one":            {Request{Setting: arming.Cleanup}, node("n", true, "flag"), Changes, ""},
+		"clean up a disarmed one":          {Request{Setting: arming.Cleanup}, node("n", false, "the disarm file exists"), Changes, ""},
+		"clean up a cleaned-up one":        {Request{Setting: arming.Cleanup}, node("n", false, arming.CleanedUp), Already, ""},
+		"clean up a silent one":            {Request{Setting: arming.Cleanup}, dead, Silent, ""},
+		"clean up a lease without a Node":  {Request{Setting: arming.Cleanup}, lost, Blocked, "no Node has this name, only the lease of an agent"},
 	} {
 		p := New(tc.request, []clusterstatus.Node{tc.node}, noon)
 		if got := p.Nodes[0]; got.Effect != tc.want || got.Reason != tc.reason {
@@ -166,6 +171,14 @@ func TestText_CountsAndNames(t *testing.T) {
   to be disarmed         1  a
 `
 	if got := p.Text("c", "ns"); got != want || p.Question() != "Disarm all nodes?" {
+		t.Errorf("got\n%s%s\nwant\n%s", got, p.Question(), want)
+	}
+	p = New(Request{Setting: arming.Cleanup}, []clusterstatus.Node{node("a", true, "flag"), node("b", false, arming.CleanedUp)}, noon)
+	want = `Clean up 2 nodes of c, by the annotation plimsoll.dev/arming:
+  to be cleaned up       1  a
+  cleaned up already     1
+`
+	if got := p.Text("c", "ns"); got != want || p.Question() != "Clean up 2 nodes?" {
 		t.Errorf("got\n%s%s\nwant\n%s", got, p.Question(), want)
 	}
 	var refusing []clusterstatus.Node

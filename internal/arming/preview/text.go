@@ -12,12 +12,13 @@ const maxNames = 10
 
 // labels are the names of effects, by setting.
 var labels = map[arming.Setting][5]string{
-	arming.Arm:    {"to be armed", "armed already", "staying disarmed", "silent agent", "no agent"},
-	arming.Disarm: {"to be disarmed", "disarmed already", "staying armed", "silent agent", "no agent"},
+	arming.Arm:     {"to be armed", "armed already", "staying disarmed", "silent agent", "no agent"},
+	arming.Disarm:  {"to be disarmed", "disarmed already", "staying armed", "silent agent", "no agent"},
+	arming.Cleanup: {"to be cleaned up", "cleaned up already", "not cleaned up", "silent agent", "no agent"},
 }
 
 // verbs begin a sentence about a setting.
-var verbs = map[arming.Setting]string{arming.Arm: "Arm", arming.Disarm: "Disarm"}
+var verbs = map[arming.Setting]string{arming.Arm: "Arm", arming.Disarm: "Disarm", arming.Cleanup: "Clean up"}
 
 // Text returns the plan as lines for people. cluster and namespace are the names in it.
 func (p *Plan) Text(cluster, namespace string) string {

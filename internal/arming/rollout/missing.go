@@ -57,7 +57,7 @@ func (r *Request) countAgents(ctx context.Context, namespace string) (map[string
 // returns nil if the request permits a cluster without agents.
 func (r *Request) noAgents(none noAgentsError) error {
 	if r.AllowNone && len(none.nodes) == 0 {
-		_, err := fmt.Fprintf(r.Out, "no agent has a lease in the namespace %s: nothing to take back\n", r.Namespace)
+		_, err := fmt.Fprintf(r.Out, "no agent has a lease in the namespace %s: nothing to clean up\n", r.Namespace)
 		return err
 	}
 	var b strings.Builder

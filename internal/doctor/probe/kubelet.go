@@ -92,7 +92,9 @@ func kubeletSources(all []doctor.Process, hostRoot, place string) (s kubeletconf
 		found += fmt.Sprintf(" and the command line of process %d", p.PID)
 		if dir, given := kubeletconfig.Flag(p.Args, directoryFlag); flag == fileFlag && given && dir != "" {
 			found += " and " + dir
-			s.DropIns, err = DropIns(filepath.Join(hostRoot, dir))
+			if s.DropIns, err = DropIns(filepath.Join(hostRoot, dir), nil); err != nil {
+				err = fmt.Errorf("%w; in a container, mount their directory, too", err)
+			}
 		}
 		break
 	}
@@ -110,7 +112,7 @@ func readSources(place string) (s kubeletconfig.Sources, flag string, err error)
 		s.File, err = os.ReadFile(place)
 		return s, fileFlag, err
 	}
-	files, err := DropIns(place)
+	files, err := DropIns(place, nil)
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("read the kubelet's drop-in files: %s has no file *.conf", place)
 	}
@@ -122,14 +124,14 @@ func readSources(place string) (s kubeletconfig.Sources, flag string, err error)
 }
 
 // DropIns reads the drop-in files of a kubelet below a directory, in the order in which it merges
-// them. Returns an error if the directory does not exist: a kubelet would not start without the
-// named directory, so it exists and is not visible.
-func DropIns(dir string) (files [][]byte, err error) {
+// them. use, unless nil, selects them by name. Returns an error if the directory does not exist: a
+// kubelet would not start without the named directory, so it exists and is not visible.
+func DropIns(dir string, use func(name string) bool) (files [][]byte, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() || filepath.Ext(path) != ".conf":
+		case entry.IsDir() || filepath.Ext(path) != ".conf" || use != nil && !use(entry.Name()):
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -138,7 +140,7 @@ func DropIns(dir string) (files [][]byte, err error) {
 	})
 	if err != nil {
 		// Not wrapped: a missing one does not show whether there is a kubelet.
-		return nil, fmt.Errorf("read the kubelet's drop-in files: %v; in a container, mount their directory, too", err)
+		return nil, fmt.Errorf("read the kubelet's drop-in files: %v", err)
 	}
 	return files, nil
 }

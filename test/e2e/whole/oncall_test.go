@@ -95,11 +95,11 @@ func TestNode_HasProblem(t *testing.T) {
 	}
 	t.Logf("the problem is planted: KUBECONFIG=%s", filepath.Join(dir, "kubeconfig"))
 	done := filepath.Join(dir, "done")
-	for {
-		if _, err := os.Stat(done); err == nil {
-			return
+	for _, err := os.Stat(done); err != nil; _, err = os.Stat(done) {
+		select {
+		case <-time.After(time.Second):
+		case <-t.Context().Done():
 		}
-		time.Sleep(time.Second)
 	}
 }
 

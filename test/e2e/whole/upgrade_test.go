@@ -60,7 +60,7 @@ func (s *env) rolledOut(helm []string, crossing time.Duration) (byKubelet bool) 
 		first, second, pause = second, first, -pause
 	}
 	first()
-	time.Sleep(pause)
+	<-time.After(pause) // a phase of the rollout, not an event
 	second()
 	s.awaitEvicted(greedy, "memory")
 	s.must(<-done)

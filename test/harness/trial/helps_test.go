@@ -21,7 +21,7 @@ func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
 		for _, rate := range []string{"20MiB/s", "300MiB/s"} {
 			for _, choice := range []string{"helps", "kubelet"} {
 				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) {
-					t.Parallel() // the nodes mostly wait
+					parallel(t)
 					besideHolder(t, holder, rate, choice)
 				})
 			}

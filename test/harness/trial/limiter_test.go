@@ -21,7 +21,7 @@ func TestLimiter_StopsIneffectiveEvictions(t *testing.T) {
 	// At higher rates the number of evicted pods depends on the duration of a kill.
 	for _, rate := range []string{"20MiB/s", "100MiB/s"} {
 		t.Run(rate, func(t *testing.T) {
-			t.Parallel() // the nodes mostly wait
+			parallel(t)
 			n := node(t, "ineffective")
 			var pods []*sandbox.Hog
 			for i := range 5 {

@@ -48,6 +48,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// parallel runs a subtest beside others of its kind: their nodes mostly wait. Not in the virtual
+// machine, where the checks of an agent near its threshold use up an emulated processor.
+func parallel(t *testing.T) {
+	if os.Getenv("PLIMSOLL_VM") != "1" {
+		t.Parallel()
+	}
+}
+
 // node creates a node of 512 MiB that the end of the test removes.
 func node(t *testing.T, name string) *trial.Node {
 	t.Helper()

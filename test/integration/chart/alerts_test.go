@@ -105,6 +105,16 @@ func TestAlerts_DetectAbsentSeries(t *testing.T) {
 	}
 }
 
+// TestAlerts_OfBothProgramsNeedNoAgent: a controller without agents refuses files and drops lines too.
+func TestAlerts_OfBothProgramsNeedNoAgent(t *testing.T) {
+	all := byName(t, ruleGroups(t, `agent.enabled=false`))
+	for _, name := range []string{"PlimsollConfigRefused", "PlimsollDecisionsLost"} {
+		if all[name] == nil {
+			t.Errorf("%s is missing without agents", name)
+		}
+	}
+}
+
 // TestAlerts_NotReplacingNeedsMode: without the mode, and in a dry run, no other writer is the cause.
 func TestAlerts_NotReplacingNeedsMode(t *testing.T) {
 	if all := byName(t, ruleGroups(t, `controller.config.dryRun=true`)); all["PlimsollNotReplacing"] != nil {

@@ -3,6 +3,7 @@ package chart_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,4 +83,13 @@ func (s *server) end(ctx context.Context, job *batchv1.Job, failed bool) error {
 	}
 	_, err := s.api.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, done, metav1.UpdateOptions{})
 	return err
+}
+
+// TestCleanup_ReportsBeforeDeadline checks that the Job ends after both steps of its command, which may take
+// timeoutSeconds each. Then the command reports the nodes that did not answer.
+func TestCleanup_ReportsBeforeDeadline(t *testing.T) {
+	job := find[*batchv1.Job](t, needTool(t, "helm").made(t, `cleanup.timeoutSeconds=7`), "Job/plimsoll-cleanup")
+	if args, got := job.Spec.Template.Spec.Containers[0].Args, *job.Spec.ActiveDeadlineSeconds; !slices.Contains(args, "--timeout=7s") || got != 2*7+30 {
+		t.Errorf("deadline of %d s with the arguments %q", got, args)
+	}
 }

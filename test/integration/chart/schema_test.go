@@ -102,9 +102,11 @@ func TestMonitors_RefusedWithoutAccess(t *testing.T) {
 // nothing could read them.
 func TestMonitors_RefusedOnLoopback(t *testing.T) {
 	helm := needTool(t, "helm")
-	_, err := helm.template(t, `hostNetwork=true`, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
-	if err := refused(err, "healthzBindAddress", "0.0.0.0"); err != nil {
-		t.Error(err)
+	for _, value := range []string{`hostNetwork=true`, `agent.config.healthzBindAddress="[::1]:10350"`} {
+		_, err := helm.template(t, value, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
+		if err := refused(err, "healthzBindAddress", "0.0.0.0"); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
 	}
 }
 

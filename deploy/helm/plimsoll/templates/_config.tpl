@@ -1,6 +1,6 @@
 {{/*
-The configuration files: what follows from how the pods are made, then what the
-values say, which wins.
+The configuration files: values that follow from the pods, then those of the user, which have
+precedence.
 */}}
 {{- define "plimsoll.agent.config" -}}
 {{- $host := .Values.agent.host -}}
@@ -22,14 +22,14 @@ values say, which wins.
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
   "healthSocket" "/run/plimsoll/health.sock"
 -}}
-{{- /* Without a controller that evicts for them, agents ask for soft evictions themselves. */ -}}
+{{- /* Without a controller that evicts for them, agents post soft evictions themselves. */ -}}
 {{- if and .Values.agent.config.evictionSoft (ne (include "plimsoll.replaces" .) "true") -}}
 {{- $_ := set $own "softEviction" "direct" -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.agent.config)) -}}
 {{- end }}
 
-{{/* Whether the controller carries out what agents ask for. */}}
+{{/* Whether the controller carries out the requests of agents. */}}
 {{- define "plimsoll.replaces" -}}
 {{- and .Values.controller.enabled (eq (default "observe" .Values.controller.config.mode) "replace") (not .Values.controller.config.dryRun) -}}
 {{- end }}
@@ -77,7 +77,7 @@ nodeMonitorPeriod nodeMonitorGracePeriod nodeStartupGracePeriod podEvictionTimeo
 {{- define "plimsoll.port" -}}{{ regexFind "[0-9]+$" . }}{{- end }}
 
 {{/*
-A kubelet's probe runs the program in the container, which asks over a Unix socket:
+A kubelet's probe runs the program in the container, which connects to a Unix socket:
 no other pod can reach it, whatever the network allows. Starting a process is slow on
 a busy node, and costs more than a connection: few probes, with much time.
 */}}

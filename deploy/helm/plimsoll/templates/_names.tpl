@@ -1,4 +1,4 @@
-{{/* What everything is called, and by which labels it is found. */}}
+{{/* Names and labels of the objects. */}}
 
 {{- define "plimsoll.fullname" -}}
 {{- default "plimsoll" .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -18,7 +18,7 @@
 
 {{/*
 Labels and annotations of an object: those of the chart, the common ones of the values, and those
-that are given here, which win over the common ones. The schema refuses those of the chart as values.
+that are given here, which have precedence over the common ones. The schema refuses those of the chart as values.
 */}}
 {{- define "plimsoll.labels" -}}
 app.kubernetes.io/name: plimsoll
@@ -71,7 +71,7 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- end }}
 
 {{/*
-The image of agents or controllers: what the component leaves empty is that of `image`. A tag of its
+The image of agents or controllers: an empty field has the value of `image`. A tag of its
 own comes without the digest of another image.
 */}}
 {{- define "plimsoll.image" -}}

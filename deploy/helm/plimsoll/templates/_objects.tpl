@@ -2,7 +2,7 @@
 
 {{/*
 A file with the names of this release. The namespace, the accounts and what begins with plimsoll- are
-renamed; the ConfigMap plimsoll-arming is not, because agents look for it by that name. An account has
+renamed; the ConfigMap plimsoll-arming is not, because agents read it by that name. An account has
 a name of its own in the values. It stands where a file defines it, binds it, or recognises its
 requests.
 */}}
@@ -19,8 +19,8 @@ requests.
 {{- end }}
 
 {{/*
-"true" for a namespace that the chart does not make: that of the release, which who installs
-makes, and one that is there already, such as that of records which survived another release.
+"true" for a namespace that the chart does not make: that of the release, which exists
+before, and any other that exists already, such as that of records of an earlier release.
 */}}
 {{- define "plimsoll.namespace.given" -}}
 {{- $there := lookup "v1" "Namespace" "" .name | default dict }}
