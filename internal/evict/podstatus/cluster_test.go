@@ -147,17 +147,21 @@ func (r *real) events(t *testing.T, n Notice) []corev1.Event {
 	return list.Items
 }
 
+// maxWait bounds each wait. It stands for no property: on a busy machine a request can take its
+// whole time limit, and its repetition waits as long again.
+const maxWait = time.Minute
+
 // awaitReported waits until nothing is pending.
-func (h *harness) awaitReported(within time.Duration) {
+func (h *harness) awaitReported() {
 	h.t.Helper()
-	deadline := time.After(within)
+	deadline := time.After(maxWait)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for h.PendingCount() > 0 {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			h.t.Fatalf("pending after %s: %+v\n%s", within, h.Outstanding(), h.lines)
+			h.t.Fatalf("pending after %s: %+v\n%s", maxWait, h.Outstanding(), h.lines)
 		}
 	}
 }
@@ -315,7 +319,7 @@ func (r *real) queue(t *testing.T) {
 		h.Commit(n.UID)
 	}
 	defer h.run(nil)()
-	h.awaitReported(20 * time.Second)
+	h.awaitReported()
 	r.expectReported(t, late, 1)
 	if s := r.pod(t, "again").Status; s.Phase != corev1.PodRunning {
 		t.Errorf("pod that runs again: got phase %s, want Running", s.Phase)
@@ -366,7 +370,7 @@ func (r *real) lostAnswer(t *testing.T) {
 	version := r.pod(t, "lost").ResourceVersion
 	h.Commit(n.UID)
 	defer h.run(nil)()
-	h.awaitReported(20 * time.Second)
+	h.awaitReported()
 	r.expectReported(t, n, 1)
 	if now := r.pod(t, "lost").ResourceVersion; now != version {
 		t.Errorf("the status was written again: version %s after %s", now, version)
@@ -386,7 +390,7 @@ func (r *real) dyingNamespace(t *testing.T) {
 	h.Enqueue(n)
 	h.Commit(n.UID)
 	defer h.run(nil)()
-	h.awaitReported(20 * time.Second)
+	h.awaitReported()
 	if h.lines.Count("its namespace is gone") != 2 || h.lines.Count("deploy/rbac") != 0 {
 		t.Errorf("got log\n%s", h.lines)
 	}
@@ -398,7 +402,7 @@ func (r *real) maxName(t *testing.T) {
 	h.Enqueue(n)
 	h.Commit(n.UID)
 	defer h.run(nil)()
-	h.awaitReported(20 * time.Second)
+	h.awaitReported()
 	r.expectReported(t, n, 1)
 }
 
@@ -537,7 +541,7 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 		t.Fatal(err)
 	}
 	back := time.Now()
-	successor.awaitReported(time.Minute)
+	successor.awaitReported()
 	t.Logf("reported %s after the server was back", time.Since(back).Round(10*time.Millisecond))
 	r.expectReported(t, n, 1)
 }
@@ -550,7 +554,7 @@ func (r *real) allowed(t *testing.T, client kubernetes.Interface, verb, resource
 	}}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(maxWait); time.Now().Before(deadline); <-tick.C {
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		if err == nil && answer.Status.Allowed {
 			return
