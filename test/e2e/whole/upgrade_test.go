@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestNode_UpgradesWhileMemoryGrows(t *testing.T) {
 		s.release.args("upgrade"),
 	}
 	s.scenario("rollout", func(s *env) {
-		if s.rolledOut(rollouts[round%2], took*time.Duration(2*round+1)/time.Duration(2*n)) {
+		if s.rolledOut(fmt.Sprintf("greedy-%d", round), rollouts[round%2], took*time.Duration(2*round+1)/time.Duration(2*n)) {
 			byKubelet++
 		}
 		round++
@@ -45,10 +46,10 @@ func TestNode_UpgradesWhileMemoryGrows(t *testing.T) {
 	s.do(idleCritical, "fill 1MiB")
 }
 
-// rolledOut runs helm so that memory crosses the agent's threshold that long after its begin. It
-// reports whether the kubelet evicted the pod that grows.
-func (s *env) rolledOut(helm []string, crossing time.Duration) (byKubelet bool) {
-	pods := s.pods(requesting(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 50MiB"))
+// rolledOut runs helm so that the memory of the named pod crosses the agent's threshold that long after the
+// begin. It reports whether the kubelet evicted the pod. Pods of one name would have one owner, whose evictions are limited.
+func (s *env) rolledOut(grows string, helm []string, crossing time.Duration) (byKubelet bool) {
+	pods := s.pods(requesting(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog(grows, "fill 50MiB"))
 	calm, greedy := pods[0], pods[1]
 	kills, before := s.kernelKills(), s.agent()
 	s.do(greedy, "fill "+s.allExcept(150*mib+lead)+" at 500MiB/s")
