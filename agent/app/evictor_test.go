@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/evict"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/test/harness/bulk"
 )
 
 // marks implements podstatus.Soft and stores the pods with a request.
@@ -37,20 +35,13 @@ func (m marks) Withdraw(_ context.Context, n podstatus.Notice) error {
 // podsOfServer returns the pods of an API server, none, which it sends once the channel is closed.
 func podsOfServer(t *testing.T, sends chan struct{}) *apiPods {
 	t.Helper()
+	empty := &bulk.Server{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-sends:
+			empty.ServeHTTP(w, r)
 		case <-r.Context().Done():
-			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Get("watch") == "" {
-			_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
-			return
-		}
-		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"1","annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"}}}}`+"\n")
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
 	}))
 	t.Cleanup(server.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

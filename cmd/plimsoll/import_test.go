@@ -51,7 +51,7 @@ func checkLines(t *testing.T, where, text string, lines []string) {
 	}
 }
 
-// A second import has the results of the first one, whose drop-in file is in the kubelet's directory by then.
+// A second import has the results of the first one. The drop-in file of that is in the kubelet's directory by then.
 func TestImport_Repeated(t *testing.T) {
 	dir := t.TempDir()
 	file, dropIns := filepath.Join(dir, "kubelet.yaml"), filepath.Join(dir, "kubelet.conf.d")

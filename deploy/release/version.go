@@ -39,7 +39,7 @@ func (p place) pattern() *regexp.Regexp {
 
 // inDocuments precedes the version in commands of documents: names of files, tags of images and of Git, versions of the
 // chart. A document that names another release of Plimsoll does so in other words.
-const inDocuments = `(?:plimsoll[:-]|VERSION=|charts/plimsoll --version |tag v|TAG=v)`
+const inDocuments = `(?:plimsoll[:-]|VERSION=|charts/plimsoll --version |tag v|TAG=v|targetRevision: v)`
 
 // places lists where the tree has its version. The first is its source: the Makefile reads it there.
 var places = []place{
@@ -53,7 +53,7 @@ var places = []place{
 	{"CONTRIBUTING.md", inDocuments, ``},
 	{"docs/how-to/*.md", inDocuments, ``},
 	{"docs/tutorials/*.md", inDocuments, ``},
-	{"docs/how-to/beside/*.md", `targetRevision: v`, `$`},
+	{"docs/how-to/beside/*.md", inDocuments, ``},
 }
 
 // mention is a version in a file.

@@ -42,15 +42,21 @@ func TestNode_EndsEveryKindOfHog(t *testing.T) {
 		{"statistics of cAdvisor", func(s *env) { s.statsProvider("cadvisor") }},
 	} {
 		s.scenario(kind.name, func(s *env) {
-			before := s.kernelKills()
-			kind.run(s)
-			if now := s.kernelKills(); now > before {
-				s.Errorf("the kernel's OOM killer ended %d processes", now-before)
-			}
+			s.withoutKernelKills(func() { kind.run(s) })
 		})
 	}
 	s.scenario("memory limit of a pod", (*env).ownLimit)
 	s.do(idleCritical, "fill 1MiB")
+}
+
+// withoutKernelKills fails the test if the kernel's OOM killer ends processes in pods meanwhile.
+func (s *env) withoutKernelKills(run func()) {
+	s.Helper()
+	before := s.kernelKills()
+	run()
+	if now := s.kernelKills(); now > before {
+		s.Errorf("the kernel's OOM killer ended %d processes", now-before)
+	}
 }
 
 // kernelKills returns the number of processes in pods that the kernel's OOM killer ended.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ var problems = map[string]problem{
 		s.grows()
 	}},
 	"absent": {plant: func(s *env) {
-		s.patchAgent(strings.Replace(elsewhere, "%s", `"true"`, 1))
+		s.removeAgent()
 		s.grows()
 	}},
 }
@@ -94,14 +93,11 @@ func TestNode_HasProblem(t *testing.T) {
 		s.must(os.WriteFile(filepath.Join(dir, file), text, 0o700))
 	}
 	t.Logf("the problem is planted: KUBECONFIG=%s", filepath.Join(dir, "kubeconfig"))
-	done := filepath.Join(dir, "done")
-	for _, err := os.Stat(done); err != nil; _, err = os.Stat(done) {
-		select {
-		case <-time.After(time.Second):
-		case <-t.Context().Done():
-		}
-	}
+	cluster.Poll(s, 2*time.Hour, "the file done", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "done"))
+		return err == nil
+	})
 }
 
-// grows deploys a pod without a request whose memory grows.
+// grows deploys a pod without a request. Its memory grows.
 func (s *env) grows() { s.deploy(cluster.Hog("leaky", "fill 1GiB at 20MiB/s")) }

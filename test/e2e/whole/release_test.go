@@ -193,7 +193,7 @@ func (r *release) valuesFile() string { return filepath.Join(r.dir, "values.yaml
 
 // args returns helm's arguments for a verb that takes the chart and the file with values.
 func (r *release) args(verb string) []string {
-	return []string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + r.valuesFile(), "--wait", "--timeout=" + patience.String()}
+	return []string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + r.valuesFile()}
 }
 
 func (s *env) helm(args ...string) {
@@ -201,11 +201,11 @@ func (s *env) helm(args ...string) {
 	s.must(s.tryHelm(args...))
 }
 
-// tryHelm is helm for other goroutines: it returns the error.
+// tryHelm is helm for other goroutines: it waits until the objects are ready or deleted, and returns the error.
 func (s *env) tryHelm(args ...string) error {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.release.helm, append(args, "--namespace="+namespace, "--kubeconfig="+s.release.kubeconfig)...)
+	cmd := exec.CommandContext(ctx, s.release.helm, append(args, "--wait", "--timeout="+patience.String(), "--namespace="+namespace, "--kubeconfig="+s.release.kubeconfig)...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+s.release.dir, "HELM_CONFIG_HOME="+s.release.dir, "HELM_DATA_HOME="+s.release.dir)
 	out, err := cmd.CombinedOutput()
 	if s.release.output = string(out); err != nil {

@@ -88,7 +88,7 @@ func (s *env) uninstalled() {
 	ballast := s.ballast()
 	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(memoryPressure)
-	s.helm("uninstall", releaseName, "--wait", "--timeout="+patience.String())
+	s.helm("uninstall", releaseName)
 	s.until("all conditions of Plimsoll are removed", func() bool {
 		for _, c := range s.node().Status.Conditions {
 			if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
