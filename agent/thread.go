@@ -38,8 +38,14 @@ type Thread struct {
 // the highest niceness, which counts within the agent's own cgroup. It returns an error for each
 // missing permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
-	t := &Thread{}
 	niced := nice()
+	t, err := takeRealtime()
+	return t, errors.Join(err, niced)
+}
+
+// takeRealtime tests the permission for the real-time class. The thread is usable without it.
+func takeRealtime() (*Thread, error) {
+	t := &Thread{}
 	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowestRealtime, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -54,9 +60,9 @@ func TakeThread() (*Thread, error) {
 	}
 	if err != nil {
 		t.realtime = nil
-		return t, errors.Join(fmt.Errorf("set SCHED_RR for the checking thread: %w", err), niced)
+		return t, fmt.Errorf("set SCHED_RR for the checking thread: %w", err)
 	}
-	return t, niced
+	return t, nil
 }
 
 // nice sets the highest niceness for all threads.

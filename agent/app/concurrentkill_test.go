@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
@@ -88,10 +91,7 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread, err := agent.TakeThread()
-	if err != nil {
-		t.Fatal(err)
-	}
+	thread := takeThread(t)
 	processors := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	spareProcessors()
@@ -112,6 +112,32 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	if due := int(c.whole / (4 * eviction.MinInterval)); c.checks < due/2 {
 		t.Errorf("%d checks during a kill of %s, want at least half of %d", c.checks, c.whole, due)
 	}
+}
+
+// takeThread returns the thread for checks. The other tests have the usual priority: it would starve those of other
+// packages.
+func takeThread(t *testing.T) *agent.Thread {
+	t.Helper()
+	t.Cleanup(func() {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, task := range tasks {
+			id, err := strconv.Atoi(task.Name())
+			if err == nil {
+				err = unix.Setpriority(unix.PRIO_PROCESS, id, 0)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) {
+				t.Error(err)
+			}
+		}
+	})
+	thread, err := agent.TakeThread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return thread
 }
 
 // newManyProcesses starts the pod. Its processes share the CPU weight of one pod.

@@ -17,7 +17,7 @@ import (
 // openAPI connects to the API server, if there is one.
 func (a *app) openAPI(ctx context.Context) error {
 	connection, err := client.Connect(client.Options{Kubeconfig: a.config.Kubeconfig, NodeName: a.config.NodeName,
-		UserAgent: "plimsoll-agent/" + a.Version, Choices: a.choices, Log: a.log})
+		UserAgent: "plimsoll-agent/" + a.Version, Choices: a.choices, Failed: a.countFailure, Log: a.log})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
 	"plimsoll.dev/plimsoll/internal/evictionlog/store"
-	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
 // evictionsSection is the section of the state file with the records of evictions that the API server does not
@@ -25,8 +24,7 @@ func (a *app) openEvictionRecords(ctx context.Context) {
 		earlier = loadSection[string](a.state, evictionsSection, "records of evictions that were not written yet are lost", a.log)
 	}
 	parts := store.Parts{Client: a.api.Client(), Namespace: a.config.EvictionRecordNamespace, NodeName: a.api.NodeName(),
-		Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords),
-		Failed: func() { a.metrics.APIFailed(metrics.WriteRecord) }}
+		Log: a.log, Unwritten: saveUnwritten(a.state, a.metrics.PendingEvictionRecords)}
 	if a.config.EvictionRecordOwner == config.OwnedByNode {
 		parts.Node = a.apiNode.Object
 	}

@@ -63,14 +63,13 @@ func newEvictor(c *client.Connection, way string, reporter *podstatus.Reporter, 
 		return nil, nil, err
 	}
 	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
-	return &evict.Evictor{Status: &statusReporter{reporter, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
+	return &evict.Evictor{Status: &statusReporter{reporter, pods}, Soft: r, Refused: r.logRefusal}, r, nil
 }
 
 // A statusReporter implements evict.Status by patches of pod statuses.
 type statusReporter struct {
 	reporter *podstatus.Reporter
 	pods     *apiPods
-	metrics  *metrics.Metrics
 }
 
 // statusNotice converts an eviction for the API server.
@@ -90,11 +89,7 @@ func statusNotice(n evict.Notice, pods *apiPods) podstatus.Notice {
 func (s *statusReporter) Enqueue(n evict.Notice) { s.reporter.Enqueue(statusNotice(n, s.pods)) }
 
 func (s *statusReporter) Report(ctx context.Context, n evict.Notice) error {
-	err := s.reporter.Evicted(ctx, statusNotice(n, s.pods))
-	if err != nil {
-		s.metrics.APIFailed(metrics.PatchPodStatus)
-	}
-	return err
+	return s.reporter.Evicted(ctx, statusNotice(n, s.pods))
 }
 
 func (s *statusReporter) Commit(n evict.Notice) { s.reporter.Commit(n.Eviction.Pod.UID) }
@@ -129,7 +124,6 @@ func (s *softEvictions) Request(ctx context.Context, n evict.Notice, grace time.
 	s.setCurrent(n.Eviction.Pod.UID)
 	answer, err := s.soft.Request(ctx, statusNotice(n, s.pods), int64(grace/time.Second))
 	if err != nil {
-		s.metrics.APIFailed(metrics.EvictPod)
 		return evict.Answer{}, err
 	}
 	switch answer.Outcome {
@@ -250,7 +244,6 @@ func (s *softEvictions) unmark(ctx context.Context, uid string) {
 	if !is || err != nil {
 		return
 	}
-	if err := s.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since}); err != nil {
-		s.metrics.APIFailed(metrics.PatchPodStatus)
-	}
+	// The connection counts and the next list of pods repeats what fails.
+	_ = s.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since})
 }

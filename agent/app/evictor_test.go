@@ -44,16 +44,22 @@ func podsOfServer(t *testing.T, sends chan struct{}) *apiPods {
 		}
 	}))
 	t.Cleanup(server.Close)
+	return &apiPods{Pods: client.WatchPods(t.Context(), connect(t, server.URL, nil), nil, nil)}
+}
+
+// connect returns a connection to an API server at an address.
+func connect(t *testing.T, url string, failed func(*http.Request)) *client.Connection {
+	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '" + server.URL + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\n"
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '" + url + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\n"
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Connect(client.Options{Kubeconfig: kubeconfig, NodeName: "n", Log: slog.New(slog.DiscardHandler)})
+	c, err := client.Connect(client.Options{Kubeconfig: kubeconfig, NodeName: "n", Failed: failed, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &apiPods{Pods: client.WatchPods(t.Context(), c, nil, nil)}
+	return c
 }
 
 func TestSoftEvictions_ForgottenWithPodOrWithdrawn(t *testing.T) {

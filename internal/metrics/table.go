@@ -133,7 +133,7 @@ var table = [...]definition{
 	runtimeErrors: {"plimsoll_runtime_errors_total", counter, nil, nil,
 		"Requests to the container runtime that failed or timed out."},
 	apiErrors: {"plimsoll_api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
-		"Failed requests to the API server by kind of request. A soft eviction refused by a PodDisruptionBudget is not counted."},
+		"Failed attempts of requests to the API server by kind of request: without a response in time, or refused. A missing object, a concurrent write and an eviction that has to wait (429) are not counted."},
 	linesDropped: {"plimsoll_log_lines_dropped_total", counter, nil, nil,
 		"Lines of the log and of the decision log that were dropped because standard error was read too slowly."},
 	recordingDropped: {"plimsoll_recording_dropped_total", counter, nil, nil,

@@ -46,9 +46,7 @@ type Parts struct {
 	// Unwritten, if set, receives the text of the records that the API server does not have yet, and their
 	// number, after each change. It must not block.
 	Unwritten func(text string, records int)
-	// Failed, if set, is called after each failed write. It must not block.
-	Failed func()
-	Log    *slog.Logger
+	Log       *slog.Logger
 }
 
 // Store writes the record of a node's evictions. It requires the rights to get, create and update ConfigMaps in
@@ -79,9 +77,6 @@ type recent struct {
 func New(p Parts) *Store {
 	if p.Unwritten == nil {
 		p.Unwritten = func(string, int) {}
-	}
-	if p.Failed == nil {
-		p.Failed = func() {}
 	}
 	return &Store{Parts: p, changed: make(chan struct{}, 1)}
 }
@@ -203,7 +198,6 @@ func (s *Store) write(ctx context.Context) {
 	now := time.Now()
 	if err != nil {
 		s.fails++
-		s.Failed()
 		s.due = now.Add(retryBackoff.Jittered(s.fails))
 		return
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	UserAgent string
 	// Choices are applied to every pod; nil chooses nothing.
 	Choices *agentpods.Choices
+	// Failed, if set, is called for each attempt of a request that fails, from many goroutines at a time. It must not block.
+	Failed func(*http.Request)
 	// Log records once when the server stops responding and when it recovers, and which objects are
 	// unusable; nil is slog.Default().
 	Log *slog.Logger
@@ -86,7 +88,7 @@ func Connect(o Options) (*Connection, error) {
 		return c, nil
 	}
 	config.UserAgent = cmp.Or(o.UserAgent, "plimsoll-agent")
-	if err := c.dial(config, cmp.Or(o.Timeout, standardTimeout)); err != nil {
+	if err := c.dial(config, cmp.Or(o.Timeout, standardTimeout), o.Failed); err != nil {
 		return nil, fmt.Errorf("prepare to speak to the API server at %s: %w", config.Host, err)
 	}
 	return c, nil
@@ -139,11 +141,14 @@ func prepare(config *rest.Config) {
 	}}).DialContext
 }
 
-func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
+func (c *Connection) dial(config *rest.Config, timeout time.Duration, onFailure func(*http.Request)) error {
 	prepare(config)
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
+	}
+	if onFailure != nil {
+		shared.Transport = observed{shared.Transport, onFailure}
 	}
 	for _, one := range []struct {
 		client *api.Interface

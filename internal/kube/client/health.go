@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,4 +53,41 @@ func (a attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return answer, err
+}
+
+// observed calls onFailure for each attempt of a request that failed.
+type observed struct {
+	http.RoundTripper
+	onFailure func(*http.Request)
+}
+
+func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := o.RoundTripper.RoundTrip(r)
+	if failed(r, answer, err) {
+		o.onFailure(r)
+	}
+	return answer, err
+}
+
+// failed reports whether an attempt of a request has failed: there is no response, and the caller has not canceled
+// it, or the status is an error. Of these, some are usual: 404 of an object that is gone or does not exist yet, 409
+// of an object that another client has written, 410 of a watch that continues from an old version, and 422 of a server
+// that sends no list as events. A create fails by 404, since its namespace is missing. An eviction does not, nor by
+// 429, which may be of a PodDisruptionBudget.
+func failed(r *http.Request, answer *http.Response, err error) bool {
+	if err != nil {
+		return !errors.Is(r.Context().Err(), context.Canceled)
+	}
+	evicts := strings.HasSuffix(r.URL.Path, "/eviction")
+	switch answer.StatusCode {
+	case http.StatusNotFound:
+		return r.Method == http.MethodPost && !evicts
+	case http.StatusTooManyRequests:
+		return !evicts
+	case http.StatusUnprocessableEntity:
+		return r.Method != http.MethodGet
+	case http.StatusConflict, http.StatusGone:
+		return false
+	}
+	return answer.StatusCode >= http.StatusBadRequest
 }
