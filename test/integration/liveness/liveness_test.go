@@ -99,7 +99,7 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 		n.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), length)
 		defer cancel()
-		agent.New(agent.Settings{Period: 10 * time.Second, MaxFillRate: gib}, agent.Parts{
+		agent.New(agent.Settings{Period: cycle, MaxFillRate: gib}, agent.Parts{
 			Machine: eviction.New(policy), Observer: n, Pods: n, Victims: n, Collector: n, Inventory: n, Reporter: n, Notifier: n,
 			Limiter: limiter.New(m.limits), Consumers: n,
 		}).Run(ctx)

@@ -16,8 +16,12 @@ import (
 
 // maxDelay is the maximum time for which a hard threshold may be met before an eviction is tried.
 // For the next eviction it counts from the time at which the previous one has freed its
-// resources, which may take 30 s.
-const maxDelay = 40 * time.Second
+// resources, which may take 30 s. A cycle with an eviction for another condition does not count: there is
+// one eviction in each.
+const (
+	maxDelay = 40 * time.Second
+	cycle    = 10 * time.Second
+)
 
 // delay is the time for which a threshold was met, with an evictable pod, before an eviction
 // was tried.
@@ -39,6 +43,7 @@ type monitor struct {
 
 	since       [signals.Count]time.Time // of an obligation
 	hog         [signals.Count]string    // the pod that causes it
+	others      [signals.Count]cycles    // with evictions for other conditions, since the obligation
 	tried       signals.ConditionSet     // since the previous check
 	delays      []delay
 	counts      map[string]int
@@ -50,6 +55,19 @@ type monitor struct {
 	requested   *agent.Decision      // the soft eviction in progress
 	givenUp     map[string]time.Time // pods with an abandoned soft eviction, by UID
 	ineffective signals.ConditionSet // conditions with ineffective evictions
+}
+
+// cycles are cycles of checks in which something was tried.
+type cycles struct {
+	n    int
+	last time.Time
+}
+
+// note counts a try, at most one in a cycle.
+func (c *cycles) note(now time.Time) {
+	if now.Sub(c.last) >= cycle {
+		c.n, c.last = c.n+1, now
+	}
 }
 
 type spent struct {
@@ -131,7 +149,7 @@ func (m *monitor) settle(name string) {
 	s, err := signals.Parse(name)
 	for i := range m.since {
 		if err == nil && !m.since[i].IsZero() && signals.Signal(i).Definition().Condition == s.Definition().Condition {
-			m.since[i] = time.Now()
+			m.since[i], m.others[i] = time.Now(), cycles{}
 		}
 	}
 }
@@ -162,14 +180,17 @@ func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 			m.delays = append(m.delays, delay{now.Sub(*since), s, m.sequence})
 			*since = time.Time{}
 		}
+		if m.tried != 0 {
+			m.others[s].note(now)
+		}
 		switch {
 		case !m.obliges(&hard[i]):
 			*since = time.Time{}
 		case since.IsZero():
-			*since = now
+			*since, m.others[s] = now, cycles{}
 		case m.ineffective.Has(s.Definition().Condition) && n.grew.After(*since):
 			*since = n.grew // evictions pause for usage outside of pods
-		case now.Sub(*since) > maxDelay:
+		case now.Sub(*since) > maxDelay+time.Duration(m.others[s].n)*cycle:
 			m.fault("%s has been met for %s without an attempt, although %s: blocked %q, limited by %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.Blocked, o.Limit.By, o.Failed, blocks(o))
 			*since = now
 		}

@@ -163,10 +163,11 @@ func (n *node) Measure(context.Context) (all []signals.Candidate) {
 func (n *node) Stored() []signals.Candidate { return n.Measure(context.Background()) }
 func (n *node) Refresh(context.Context)     {}
 
-// Collect implements agent.Collector: there is no garbage, and finding out takes a while.
+// Collect implements agent.Collector: there is no garbage, and finding out takes a while, so that what is observed
+// after it is a new sample.
 func (n *node) Collect(ctx context.Context, _ []signals.Garbage, _ func(*signals.Observations) bool) []signals.Garbage {
 	select {
-	case <-time.After(time.Duration(n.collects.IntN(5000)) * time.Millisecond):
+	case <-time.After(time.Duration(1+n.collects.IntN(5000)) * time.Millisecond):
 	case <-ctx.Done():
 	}
 	return nil
