@@ -31,17 +31,24 @@ func root() error {
 // whether this is that process. Its mounts end with the process.
 func inPrivateMounts(t *testing.T) bool {
 	t.Helper()
-	const key = "PLIMSOLL_TEST_PRIVATE_MOUNTS"
+	sandbox.Demand(t, "mounts can not be created", root())
+	return inOwnProcess(t, syscall.CLONE_NEWNS)
+}
+
+// inOwnProcess reruns the test in a process without other tests, with new namespaces of some kinds, and reports
+// whether this is that process.
+func inOwnProcess(t *testing.T, namespaces uintptr) bool {
+	t.Helper()
+	const key = "PLIMSOLL_TEST_OWN_PROCESS"
 	if os.Getenv(key) == t.Name() {
 		return true
 	}
-	sandbox.Demand(t, "mounts can not be created", root())
 	again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
 	again.Env = append(os.Environ(), key+"="+t.Name())
-	again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	out, err := again.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("run in private mounts: %v\n%s", err, out)
+		t.Errorf("run in a process of its own: %v\n%s", err, out)
 	}
 	return false
 }

@@ -142,12 +142,14 @@ func TestGracePeriod_SurvivesCrash(t *testing.T) {
 	}
 }
 
+// TestEvict_FindsNewPod checks that a pod is evicted that the check before did not have. The periods are long enough
+// that it usually appears and fills the memory within one.
 func TestEvict_FindsNewPod(t *testing.T) {
 	n := node(t, "newborn")
 	old := addHog(t, n, "old", trial.Requesting("100Mi"), "fill 60MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
-	newborn := addHog(t, n, "newborn", "", "fill 100MiB at 400MiB/s")
-	if err := newborn.Send("fill 1GiB at 400MiB/s"); err != nil {
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--monitoring-period=5s")
+	newborn := addHog(t, n, "newborn", "", "fill 100MiB")
+	if err := newborn.Send("fill 270MiB"); err != nil {
 		t.Fatal(err)
 	}
 	if d := await(t, a, agent.Evicted, agent.Failed); d.Pod != "default/newborn" {

@@ -96,14 +96,14 @@ func TestDisarmFile_DisarmsUnderPressure(t *testing.T) {
 	quiet(t, n, a, hogs[1])
 }
 
-// TestDisarmFile_IsReadBeforeKill: no check is due for a minute, and only the check right before the
-// kill can detect the file.
+// TestDisarmFile_IsReadBeforeKill: memory is filled as soon as the file exists, so that the check
+// right before the kill is the first that can detect it.
 func TestDisarmFile_IsReadBeforeKill(t *testing.T) {
 	n := node(t, "unseen")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", often)
 	disarm(t, n)
-	if err := h.Send("fill 185MiB at 400MiB/s"); err != nil {
+	if err := h.Send("fill 150MiB"); err != nil {
 		t.Fatal(err)
 	}
 	if d := await(t, a, agent.WouldEvict, agent.Evicted); d.Decision != agent.WouldEvict {

@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 }
 
 // patience bounds every wait of a test.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
