@@ -67,7 +67,7 @@ func (p *process) execute(line string) {
 func (p *process) do(c command) error {
 	switch c.verb {
 	case "fill":
-		return p.fill(c.size, newPace(c.rate))
+		return p.fill(c.size, evenPace(c.rate))
 	case "release":
 		return p.release()
 	case "dip":
