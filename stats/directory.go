@@ -74,6 +74,7 @@ func (o *DirectoryOptions) fill() {
 type Directories struct {
 	options   DirectoryOptions
 	semaphore chan struct{} // one slot: one walk at a time
+	yield     func()        // lowers the priority of a thread that walks
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
@@ -111,7 +112,7 @@ type part struct {
 // OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, semaphore: make(chan struct{}, 1), pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
+	return &Directories{options: o, semaphore: make(chan struct{}, 1), yield: yield, pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
 // endWait is the time that a walk may take to notice its deadline.

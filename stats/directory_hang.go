@@ -135,7 +135,7 @@ func (d *Directories) thread() *walking {
 // run walks for the life of the process.
 func (d *Directories) run(one *walking) {
 	runtime.LockOSThread()
-	yield()
+	d.yield()
 	at := func(dir string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -55,6 +55,9 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
+	// The kernel schedules each session as a group (autogroup): a pod of thousands of processes, or one at
+	// the highest niceness, leaves the other tests their share.
+	cmd.SysProcAttr.Setsid = true
 	if err := n.startStopped(p.container(container), cmd); err != nil {
 		return nil, fmt.Errorf("start %s in container %s of pod %s: %w", cmd.Path, container, p.UID, err)
 	}

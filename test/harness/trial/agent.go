@@ -59,7 +59,8 @@ func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 		exited:    make(chan error, 1),
 	}
 	a.Decisions = a.decisions
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// In a session of its own, its niceness does not count against the processes of other tests.
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setsid: true}
 	out, err := a.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
