@@ -151,5 +151,5 @@ func (p *plan) qos(pod *spec.Pod) arena.QoS {
 
 // duration returns the longest time of a run, for the neighbour's records.
 func (p *plan) duration() time.Duration {
-	return defaultQuiet + p.phase + p.Duration + readyTimeout + time.Minute
+	return quietTime + p.phase + p.Duration + readyTimeout + time.Minute
 }

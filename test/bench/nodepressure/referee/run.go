@@ -1,7 +1,6 @@
 package referee
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +19,9 @@ import (
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/watch"
 )
 
-// defaultQuiet is the time before the incident in which the neighbour and the contestant are measured: a thousand
+// quietTime is the time before the incident in which the neighbour and the contestant are measured: a thousand
 // requests, of which the slowest ten decide about the p99.
-const defaultQuiet = 5 * time.Second
+const quietTime = 5 * time.Second
 
 // setUpTimeout bounds what happens before the incident, the quiet time not included.
 const setUpTimeout = 5 * time.Minute
@@ -41,8 +40,6 @@ type Run struct {
 	Machine    bool   // the node is the machine
 	Seed       uint64 // of everything that varies
 	Scratch    string // directory on a disk
-
-	quiet time.Duration // before the incident; 0: that of every result
 }
 
 // state is a run under way.
@@ -205,8 +202,6 @@ func (s *state) startWitness() (err error) {
 	return nil
 }
 
-func (r *Run) quietTime() time.Duration { return cmp.Or(r.quiet, defaultQuiet) }
-
 // calm is the quiet time, and the part of the contestant's period. Deaths in it are judged as those in the
 // incident.
 func (s *state) calm(ctx context.Context) (err error) {
@@ -215,7 +210,7 @@ func (s *state) calm(ctx context.Context) (err error) {
 	}
 	s.quietFrom = gauge.Clock()
 	select {
-	case <-time.After(s.quietTime() + s.phase):
+	case <-time.After(quietTime + s.phase):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

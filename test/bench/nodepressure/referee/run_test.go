@@ -135,7 +135,7 @@ func runCheat(t *testing.T, incident spec.Incident, name, usage string) *score.O
 		t.Fatal(err)
 	}
 	const scratch = "/var/tmp"
-	o, err := Run{Incident: incident, Contestant: contestant, Seed: 1, Scratch: scratch, quiet: time.Second}.Do(context.Background())
+	o, err := Run{Incident: incident, Contestant: contestant, Seed: 1, Scratch: scratch}.Do(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
