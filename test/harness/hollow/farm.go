@@ -100,14 +100,26 @@ func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (
 		return nil, fmt.Errorf("make node %s: %w", name, err)
 	}
 	n.UID = made.UID
+	// Before the first report, because its event may arrive before its response. A node that misses
+	// the event repeats its report.
+	f.set(name, n)
 	if err := errors.Join(n.Report(ctx, corev1.ConditionTrue), n.beat(ctx)); err != nil {
+		f.set(name, nil)
 		return nil, err
 	}
-	f.mu.Lock()
-	f.nodes[name] = n
-	f.mu.Unlock()
 	f.running.Go(n.live)
 	return n, nil
+}
+
+// set adds a node of a name to the farm, or removes it if n is nil.
+func (f *Farm) set(name string, n *Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n == nil {
+		delete(f.nodes, name)
+		return
+	}
+	f.nodes[name] = n
 }
 
 // Clear stops all nodes of the farm, removes their objects, and waits until they are gone.

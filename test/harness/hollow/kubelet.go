@@ -15,12 +15,7 @@ import (
 
 // beat renews the kubelet's lease.
 func (n *Node) beat(ctx context.Context) error {
-	begin := time.Now()
-	if err := n.renew(ctx, kubelet, corev1.NamespaceNodeLease); err != nil {
-		return err
-	}
-	n.sent(begin)
-	return nil
+	return n.renew(ctx, kubelet, corev1.NamespaceNodeLease)
 }
 
 // assist renews the lease of the node's agent.
@@ -28,7 +23,18 @@ func (n *Node) assist(ctx context.Context) error {
 	return n.renew(ctx, agent, n.farm.agentNamespace)
 }
 
+// renew renews a sender's lease, and records it.
 func (n *Node) renew(ctx context.Context, from sender, namespace string) error {
+	begin := time.Now()
+	if err := n.write(ctx, from, namespace); err != nil {
+		return err
+	}
+	n.record(from, begin, true)
+	return nil
+}
+
+// write writes a sender's lease with the node's time.
+func (n *Node) write(ctx context.Context, from sender, namespace string) error {
 	n.renewing.Lock()
 	defer n.renewing.Unlock()
 	leases := n.farm.client.CoordinationV1().Leases(namespace)
@@ -118,6 +124,6 @@ func (n *Node) post(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("report the status of node %s: %w", n.Name, err)
 	}
-	n.sent(begin)
+	n.record(kubelet, begin, false)
 	return nil
 }

@@ -26,7 +26,7 @@ type Node struct {
 
 	renewing sync.Mutex // serializes renewals
 	mu       sync.Mutex
-	beats    []Beat
+	beats    [senders][]Beat
 	ready    corev1.ConditionStatus // of the node
 	reported corev1.ConditionStatus // in the API server
 	turned   metav1.Time            // last change of ready
@@ -44,7 +44,10 @@ const (
 )
 
 // Beat is a heartbeat that reached the API server between the two times.
-type Beat struct{ Sent, Done time.Time }
+type Beat struct {
+	Sent, Done time.Time
+	Lease      bool // it renewed the lease; otherwise it wrote the status
+}
 
 // live sends heartbeats until the farm ends.
 func (n *Node) live() {
@@ -134,15 +137,20 @@ func (n *Node) clock() time.Time {
 }
 
 // Beats returns all heartbeats of the kubelet, oldest first.
-func (n *Node) Beats() []Beat {
+func (n *Node) Beats() []Beat { return n.beatsOf(kubelet) }
+
+// AgentBeats returns all heartbeats of the node's agent, oldest first.
+func (n *Node) AgentBeats() []Beat { return n.beatsOf(agent) }
+
+func (n *Node) beatsOf(from sender) []Beat {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.beats)
+	return slices.Clone(n.beats[from])
 }
 
-// sent records a heartbeat.
-func (n *Node) sent(at time.Time) {
+// record records a heartbeat sent at a time and received by now.
+func (n *Node) record(from sender, sent time.Time, lease bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.beats = append(n.beats, Beat{at, time.Now()})
+	n.beats[from] = append(n.beats[from], Beat{Sent: sent, Done: time.Now(), Lease: lease})
 }
