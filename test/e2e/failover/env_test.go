@@ -28,7 +28,7 @@ const (
 	// slack is the tolerated deviation of all times.
 	slack = time.Second
 	// patience bounds every wait.
-	patience = 40 * time.Second
+	patience = time.Minute
 )
 
 // account is the controllers' account; the audit has all their actions under this name.
