@@ -183,16 +183,18 @@ func TestLines_BoundHostileAgents(t *testing.T) {
 		}
 	}
 	megabyte := bytes.Repeat([]byte("x"), 1<<20)
+	const brief, ample = 50 * time.Millisecond, time.Minute // ample where the silence is not the bound
 	for _, tc := range []struct {
-		about string
-		run   exec
-		want  string
+		about   string
+		silence time.Duration
+		run     exec
+		want    string
 	}{
-		{"a line without an end", until(func(out, _ io.Writer) { _, _ = out.Write(megabyte) }), "a line of the answer has more than 1048576 bytes"},
-		{"nothing", func(ctx context.Context, _ []string, _, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, "no answer for 50ms: the node or its agent may hang"},
-		{"errors without an end", until(func(_, errs io.Writer) { _, _ = errs.Write(megabyte) }), "no answer for 50ms"},
-		{"a byte at a time", until(func(out, _ io.Writer) { _, _ = out.Write([]byte("y")) }), ""}, // either bound may be first
-		{"empty lines", func(ctx context.Context, _ []string, out, _ io.Writer) error {
+		{"a line without an end", ample, until(func(out, _ io.Writer) { _, _ = out.Write(megabyte) }), "a line of the answer has more than 1048576 bytes"},
+		{"nothing", brief, func(ctx context.Context, _ []string, _, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, "no answer for 50ms: the node or its agent may hang"},
+		{"errors without an end", brief, until(func(_, errs io.Writer) { _, _ = errs.Write(megabyte) }), "no answer for 50ms"},
+		{"a byte at a time", brief, until(func(out, _ io.Writer) { _, _ = out.Write([]byte("y")) }), ""}, // either bound may be first
+		{"empty lines", brief, func(ctx context.Context, _ []string, out, _ io.Writer) error {
 			for n := 0; n < 3000 && ctx.Err() == nil; n++ { // much longer than the silence
 				_, _ = out.Write([]byte("\n"))
 				select {
@@ -202,10 +204,10 @@ func TestLines_BoundHostileAgents(t *testing.T) {
 			}
 			return ctx.Err()
 		}, "no answer for 50ms"},
-		{"empty output", until(func(out, _ io.Writer) { _, _ = out.Write(nil) }), "no answer for 50ms"},
+		{"empty output", brief, until(func(out, _ io.Writer) { _, _ = out.Write(nil) }), "no answer for 50ms"},
 	} {
 		a := agent(t, tc.run, pod("a", nil))
-		a.Silence = 50 * time.Millisecond
+		a.Silence = tc.silence
 		if _, err := lines(t, a); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", tc.about, err)
 		}
@@ -282,6 +284,7 @@ func TestExport_EndsEarly(t *testing.T) {
 	if _, err := a.Export(t.Context(), []string{"recording", "export"}, io.Discard); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
 		t.Errorf("%v", err)
 	}
+	a.Silence = time.Minute
 	full := errors.New("no space left")
 	if _, err := a.Export(t.Context(), []string{"recording", "export"}, failing{full}); !errors.Is(err, full) {
 		t.Errorf("%v", err)

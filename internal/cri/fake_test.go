@@ -108,7 +108,7 @@ func (f *fake) serve(t *testing.T, socket string) (stop func()) {
 }
 
 // patience bounds the wait for an immediate result.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // open starts the runtime and returns a client of it.
 func (f *fake) open(t *testing.T) *Client {

@@ -75,11 +75,11 @@ func (r *real) awaitSpace(bytes int64) {
 	r.t.Helper()
 	tick := time.NewTicker(pollEvery) // statfs has no event
 	defer tick.Stop()
-	begun, grown, last := time.Now(), time.Now(), r.space()
+	end, grown, last := time.Now().Add(cluster.Patience(time.Minute)), time.Now(), r.space()
 	// As the collector does, it waits until containerd has deleted every file.
 	for last < bytes || time.Since(grown) < quiet {
-		if time.Since(begun) > 10*time.Second {
-			r.t.Fatalf("%d bytes are available after 10 s, want %d", last, bytes)
+		if time.Now().After(end) {
+			r.t.Fatalf("%d bytes are available, want %d", last, bytes)
 		}
 		<-tick.C
 		if now := r.space(); now >= last+noise {
@@ -202,6 +202,8 @@ func (r *real) imports(names ...string) {
 func TestCollector_CollectsOnContainerd(t *testing.T) {
 	r := newReal(t)
 	c := r.collector(r.node.Socket, Options{ImageHigh: 100, MaximumDeadPerContainer: 1, MaximumDead: -1, CallTimeout: time.Minute})
+	// A busy machine may starve containerd between a removal and the deletion of its files. TestRelieve checks the usual waits.
+	c.waits = waits{patience: 16 * time.Minute, quiet: time.Minute, pause: 2 * time.Second}
 	r.imports("used")
 	r.listImages(c)
 	r.imports("dead")
@@ -237,8 +239,10 @@ func (r *real) oldestFirst(c *Collector) {
 	}
 	// The oldest unused image is that of hogs. The others share its layers: its removal frees
 	// nothing.
+	// Enough are the layers of two images, packed and unpacked: once they are available, every file is deleted.
+	const two = 4*imageSize - mib
 	begun, before := time.Now(), r.space()
-	relief := c.Free(r.t.Context(), everything, r.atLeast(before+imageSize*5/2))
+	relief := c.Free(r.t.Context(), everything, r.atLeast(before+two))
 	freed := r.space() - before
 	r.t.Logf("%+v after %v, statfs reports %d freed", relief, time.Since(begun), freed)
 	if !relief.Enough || relief.Images != 3 || relief.Err != nil || relief.Containers != 0 {
@@ -247,8 +251,8 @@ func (r *real) oldestFirst(c *Collector) {
 	if got, want := r.images(c, "unused"), []string{"unused-b:1"}; !slices.Equal(got, want) {
 		r.t.Errorf("got images %v, want %v", got, want)
 	}
-	// The layers of two images, packed and unpacked. Other writes are only metadata.
-	if relief.FreedBytes < 3*imageSize || max(relief.FreedBytes-freed, freed-relief.FreedBytes) > mib {
+	// Other writes are only metadata.
+	if relief.FreedBytes < two || max(relief.FreedBytes-freed, freed-relief.FreedBytes) > mib {
 		r.t.Errorf("got %d bytes freed, but statfs reports %d more", relief.FreedBytes, freed)
 	}
 }

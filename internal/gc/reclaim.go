@@ -107,6 +107,7 @@ type Collector struct {
 	reporter Reporter
 	log      *slog.Logger
 	options  Options
+	waits    waits
 	turns    *turns
 
 	// Guarded by the turn.
@@ -122,7 +123,7 @@ func New(r Runtime, d Disk, owners Owners, t Reporter, log *slog.Logger, o Optio
 	o.ContainerPeriod = cmp.Or(o.ContainerPeriod, time.Minute)
 	o.CallTimeout = cmp.Or(o.CallTimeout, cri.DefaultTimeout)
 	return &Collector{
-		runtime: r, disk: d, owners: owners, reporter: t, log: log, options: o,
+		runtime: r, disk: d, owners: owners, reporter: t, log: log, options: o, waits: usualWaits,
 		turns: newTurns(), seen: sightings{}, volumes: map[string][]string{},
 	}
 }

@@ -253,7 +253,7 @@ func TestRise_ShowsExpectedOrFinalGrowth(t *testing.T) {
 		"concurrent writes":              {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}, {pollEvery + time.Millisecond, 350 * mib}}, true},
 		"growth used up by other writes": {0, []sample{{0, 600 * mib}, {quiet, 400 * mib}}, true},
 	} {
-		r := rise{lowest: 500 * mib}
+		r := rise{waits: usualWaits, lowest: 500 * mib}
 		got := false
 		for _, s := range tc.samples {
 			now := start.Add(s.after)

@@ -17,9 +17,17 @@ const (
 	quiet = time.Second
 	// pollEvery is the interval between measurements in a wait.
 	pollEvery = 100 * time.Millisecond
+	// pause is the time without growth after which the expected growth counts as reached.
+	pause = pollEvery / 2
 	// noise is the amount that other programs free in between, in bytes: rotated logs.
 	noise = 1 << 20
 )
+
+// waits are the constants patience, quiet and pause. A test of a real runtime has longer ones: a
+// busy machine may starve the runtime.
+type waits struct{ patience, quiet, pause time.Duration }
+
+var usualWaits = waits{patience: patience, quiet: quiet, pause: pause}
 
 // sweep removes objects until enough space is available. A wait between two removals takes at most
 // half of the remaining patience. So the waits for removals that free nothing, because their layers
@@ -34,7 +42,7 @@ type sweep struct {
 }
 
 func (c *Collector) newSweep(enough func(context.Context) (bool, error)) *sweep {
-	return &sweep{c: c, enough: enough, left: patience}
+	return &sweep{c: c, enough: enough, left: c.waits.patience}
 }
 
 // settle waits, between removals, until a removal made when from bytes were available shows in the
@@ -67,7 +75,7 @@ func (s *sweep) await(ctx context.Context, from, expected int64, maxWait time.Du
 	defer func() { s.left -= time.Since(begun) }()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	r := rise{lowest: from}
+	r := rise{waits: s.c.waits, lowest: from}
 	for {
 		if enough, err := s.enough(ctx); enough || err != nil {
 			return enough, err
@@ -94,6 +102,7 @@ func (s *sweep) await(ctx context.Context, from, expected int64, maxWait time.Du
 // rise is the growth of available space above its minimum since a removal: other programs may use
 // space concurrently.
 type rise struct {
+	waits
 	lowest, grown int64
 	last          time.Time // time of the last growth
 }
@@ -111,5 +120,5 @@ func (r *rise) shows(expected int64, now time.Time) bool {
 		return false
 	}
 	still := now.Sub(r.last)
-	return expected > 0 && r.grown >= expected/2 && still >= pollEvery/2 || still >= quiet
+	return expected > 0 && r.grown >= expected/2 && still >= r.pause || still >= r.quiet
 }

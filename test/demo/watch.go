@@ -91,8 +91,8 @@ func (e *env) awaitExit(ctx context.Context, d *screen.Decision) (time.Time, err
 			return measured, nil
 		}
 		return now, nil
-	case <-time.After(10 * time.Second):
-		return time.Time{}, fmt.Errorf("the leaking pod still runs 10 s after the agent reported the eviction of %s", d.Pod)
+	case <-time.After(time.Minute):
+		return time.Time{}, fmt.Errorf("the leaking pod still runs a minute after the agent reported the eviction of %s", d.Pod)
 	case <-ctx.Done():
 		return time.Time{}, ctx.Err()
 	}

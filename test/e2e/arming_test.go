@@ -26,7 +26,7 @@ func (s *env) command(args ...string) (out string, status int) {
 	s.t.Helper()
 	admin, err := s.Kubeconfig(s.Admin())
 	s.must(err)
-	cmd := exec.CommandContext(s.t.Context(), binary, append(args, "--kubeconfig="+admin, "--timeout=20s")...)
+	cmd := exec.CommandContext(s.t.Context(), binary, append(args, "--kubeconfig="+admin, "--timeout="+patience.String())...)
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		s.t.Fatal(err)

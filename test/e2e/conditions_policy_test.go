@@ -95,7 +95,7 @@ func TestConditions_KubeletKeepsConditionOfAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := s.condition(ownMemory).LastHeartbeatTime
-	s.follow(last.Add(maxOutlasting + patience/6))
+	s.follow(last.Add(maxOutlasting + patience))
 	after := s.condition(standardMemory).LastTransitionTime.Sub(last.Time)
 	if after < time.Minute {
 		t.Errorf("the condition ended %s after the agent's last heartbeat", after)

@@ -282,7 +282,7 @@ func eventually(t *testing.T, what string, ok func() bool, always ...func() stri
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(30 * time.Second)
+	end := time.After(time.Minute)
 	for !ok() {
 		for _, a := range always {
 			if fault := a(); fault != "" {
@@ -292,7 +292,7 @@ func eventually(t *testing.T, what string, ok func() bool, always ...func() stri
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("waited 30 s until %s", what)
+			t.Fatalf("waited a minute until %s", what)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -148,18 +149,21 @@ func TestFollow_WaitsForFirstSegment(t *testing.T) {
 	}
 }
 
-// A recording that an agent's ring writes is followed to its last value.
+// A recording that an agent's ring writes is followed to its last value. Virtual time stands still while the ring
+// writes: the wait of Close cannot end before.
 func TestFollow_ReadsRing(t *testing.T) {
 	dir := t.TempDir()
-	r := Start(Options{Dir: dir, Size: MinSize, Header: recording.Header{Node: "n", Started: followStart}})
-	for i := range 100 {
-		e, now := r.Next(), followStart.Add(time.Duration(i)*time.Second)
-		e.Check.Snapshot.At, e.Check.Seq = now, uint64(i)
-		r.Commit(now, true)
-	}
-	if !r.Close() {
-		t.Fatal("the disk hangs")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := Start(Options{Dir: dir, Size: MinSize, Header: recording.Header{Node: "n", Started: followStart}})
+		for i := range 100 {
+			e, now := r.Next(), followStart.Add(time.Duration(i)*time.Second)
+			e.Check.Snapshot.At, e.Check.Seq = now, uint64(i)
+			r.Commit(now, true)
+		}
+		if !r.Close() {
+			t.Fatal("the disk hangs")
+		}
+	})
 	f, err := Follow(dir)
 	if err != nil {
 		t.Fatal(err)

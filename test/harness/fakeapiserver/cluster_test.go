@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(30 * time.Second); !is(); {
+	for late := time.After(time.Minute); !is(); {
 		select {
 		case <-late:
 			t.Fatalf("timed out: %s", what)

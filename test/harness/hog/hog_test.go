@@ -34,7 +34,7 @@ func TestCrowd_StartsAllProcesses(t *testing.T) {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 		_ = d.Cmd.Wait()
 	})
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	if err := d.Ready(ctx); err != nil {
 		t.Fatal(err)

@@ -71,10 +71,19 @@ func TestEvict_IgnoresThrashingAtOwnLimit(t *testing.T) {
 	}
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
 	await(t, a, agent.Nothing)
-	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 5s"); err != nil {
-		t.Fatal(err)
+	thrashing := within(t, patience)
+	for checks := 0; checks < 20; { // more than once only on a busy machine
+		if _, err := h.Do(thrashing, "thrash 128MiB in "+t.TempDir()+" for 5s"); err != nil {
+			t.Fatalf("after %d periodic checks: %v", checks, err)
+		}
+		checks += calmChecks(t, a)
 	}
-	checks := 0
+	quiet(t, n, a, h, bystander)
+}
+
+// calmChecks returns the number of periodic checks since the last call. They must have raised no alarm.
+func calmChecks(t *testing.T, a *trial.Agent) (checks int) {
+	t.Helper()
 	for len(a.Decisions) > 0 {
 		d := <-a.Decisions
 		switch {
@@ -86,8 +95,5 @@ func TestEvict_IgnoresThrashingAtOwnLimit(t *testing.T) {
 			t.Errorf("false alarm: %+v", d)
 		}
 	}
-	if checks < 20 {
-		t.Errorf("got %d periodic checks in 5 s, too few", checks)
-	}
-	quiet(t, n, a, h, bystander)
+	return checks
 }

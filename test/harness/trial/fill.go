@@ -124,7 +124,7 @@ func (r *Result) decided(ctx context.Context, a *Agent) error {
 	if r.OOMKills > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d, err := a.Await(ctx, agent.Evicted)
 	if err != nil {

@@ -108,10 +108,13 @@ func (s *server) everything(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
+// patience bounds every wait.
+const patience = time.Minute
+
 // eventually retries query until the server has received a recent write. Returns the last error
-// after 30 s.
+// after the constant patience.
 func (s *server) eventually(ctx context.Context, query func(context.Context) error) (err error) {
-	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		err = query(ctx)
 		return err == nil, nil
 	})
@@ -213,7 +216,7 @@ func (s *server) refusingNamespace(t *testing.T) {
 // settled returns everything once deletions have completed.
 func (s *server) settled(t *testing.T, want []string) (all []string) {
 	t.Helper()
-	_ = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		all = s.everything(t)
 		return slices.Equal(all, want), nil
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 30 * time.Second
+var patience = cluster.Patience(time.Minute)
 
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()

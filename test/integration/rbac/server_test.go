@@ -81,7 +81,7 @@ func (s *server) apply(t *testing.T, file string) {
 			continue
 		}
 		for _, verb := range r.eachVerb() {
-			err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 				return s.may(ctx, r, verb)
 			})
 			if err != nil {
