@@ -31,7 +31,8 @@ func (s *env) softEviction() {
 	s.expectEvicted[greedy.Object.UID] = true
 	s.order(greedy, "fill "+s.allExcept(300*mib))
 	met, evicting := s.softDecisions(greedy)
-	if elapsed := evicting.Time.Sub(met.Time); elapsed < 4*time.Second {
+	// The agent compares by its monotonic clock, which it reads after the time of the log: 4 s may look shorter.
+	if elapsed := evicting.Time.Sub(met.Time); elapsed < 3*time.Second {
 		s.Errorf("soft eviction %s after the threshold was met: %+v", elapsed, met)
 	}
 	s.reported(memoryPressure)
