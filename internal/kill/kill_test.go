@@ -442,7 +442,7 @@ func TestImmediate_SignalsIfItBeginsLate(t *testing.T) {
 func TestSelfTest_PassesOnThisMachine(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		before := children(e.T)
-		if missing := e.killer.SelfTest(e.within(5 * time.Second)); len(missing) > 0 {
+		if missing := e.killer.SelfTest(e.within(patience)); len(missing) > 0 {
 			e.Errorf("got missing prerequisites %v, want none", missing)
 		}
 		for pid := range children(e.T) {

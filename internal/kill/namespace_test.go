@@ -148,7 +148,7 @@ func TestImmediate_ReportsInvisibleProcessesWithoutCgroupKill(t *testing.T) {
 func TestSelfTest_ReportsMissingCgroupKill(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		e.withoutCgroupKill(e.killer)
-		missing := e.killer.SelfTest(e.within(5 * time.Second))
+		missing := e.killer.SelfTest(e.within(patience))
 		reported := slices.ContainsFunc(missing, func(l Lack) bool { return l.What == "no cgroup.kill" })
 		if want := e.hierarchy.Version == cgroup.V2; reported != want || want && len(missing) != 1 {
 			e.Errorf("got missing prerequisites %v", missing)

@@ -176,14 +176,16 @@ func TestConditions_OnRealAPIServer(t *testing.T) {
 	r.awaitStatus("PIDPressure", corev1.ConditionFalse)
 	c.Set(pressure, crossings)
 	t.Logf("True after %s", r.awaitStatus(memoryType, corev1.ConditionTrue))
-	if got := condition(r.object(), memoryType); got.Reason != "KubeletHasInsufficientMemory" {
-		t.Errorf("condition %v, want the kubelet's reason", got)
+	pressed := condition(r.object(), memoryType)
+	if pressed.Reason != "KubeletHasInsufficientMemory" {
+		t.Errorf("condition %v, want the kubelet's reason", pressed)
 	}
 	c.Set(0, nodestatus.Crossings{})
-	lasted := r.awaitStatus(memoryType, corev1.ConditionFalse)
-	t.Logf("False after %s", lasted)
-	if lasted < transition-time.Second {
-		t.Errorf("cleared after %s, want at least %s", lasted, transition-time.Second)
+	t.Logf("False after %s", r.awaitStatus(memoryType, corev1.ConditionFalse))
+	// The times of the condition are those of the writes. This process may have noticed True late.
+	eased := condition(r.object(), memoryType)
+	if lasted := eased.LastTransitionTime.Sub(pressed.LastTransitionTime.Time); lasted < transition {
+		t.Errorf("cleared %s after the transition to True, want at least %s", lasted, transition)
 	}
 
 	// Another program writes them: the agent gives them up.

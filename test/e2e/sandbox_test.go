@@ -80,15 +80,32 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	}
 	a := s.start("--eviction-hard=memory.available<400Mi")
 	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || d.Status != agent.StatusReported {
+	late := d.Status == agent.StatusPending && d.StatusTime != nil && *d.StatusTime >= maxServerWait
+	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || d.Status != agent.StatusReported && !late {
 		t.Fatalf("%+v", d)
 	}
-	begun := d.Time
-	if d = s.await(a, agent.ReclaimDone, agent.Evicted, agent.Failed); d.Decision != agent.ReclaimDone || d.Reason != "recovered" {
-		t.Errorf("%+v", d)
+	s.until("the pod has failed", func() bool { return s.get(holder).Status.Phase == corev1.PodFailed })
+	done := s.await(a, agent.ReclaimDone, agent.Evicted, agent.Failed)
+	if late && endedUnreported(d, done) {
+		t.Logf("the API server had the status too late for the kubelet: %+v", done)
+		return // other pods may be evicted
 	}
-	t.Logf("the memory was freed after %s", d.Time.Sub(begun).Round(time.Millisecond))
-	s.until("the kubelet has ended the pod", func() bool { return s.get(holder).Status.Phase == corev1.PodFailed })
+	if done.Decision != agent.ReclaimDone || done.Reason != "recovered" {
+		t.Errorf("%+v", done)
+	}
+	t.Logf("the memory was freed after %s", done.Time.Sub(d.Time).Round(time.Millisecond))
 	s.running(calm)
 	s.only(holder)
+}
+
+// maxServerWait is the time for which the agent waits for the API server while memory does not fall, in ms. A
+// busy machine may need longer.
+const maxServerWait = 2000
+
+// endedUnreported reports whether the wait for the memory of an evicted pod without processes ended because the
+// kubelet could not know of the eviction: unmountTimeout after the wait for the API server.
+func endedUnreported(d, done *agent.Decision) bool {
+	const unmountTimeout = 3 * time.Second
+	waited := done.Time.Sub(d.Time) >= maxServerWait*time.Millisecond+unmountTimeout
+	return done.Decision == agent.ReclaimDone && done.Reason == "ended" && waited
 }
