@@ -56,8 +56,8 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	// The kernel schedules each session as a group (autogroup): a pod of thousands of processes, or one at
-	// the highest niceness, leaves the other tests their share.
-	cmd.SysProcAttr.Setsid = true
+	// the highest niceness, leaves the other tests their share. A session has a process group of its own.
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid = true, false
 	if err := n.startStopped(p.container(container), cmd); err != nil {
 		return nil, fmt.Errorf("start %s in container %s of pod %s: %w", cmd.Path, container, p.UID, err)
 	}
