@@ -164,7 +164,7 @@ func TestAgent_PreventsOOMKillOfWholeMachine(t *testing.T) {
 	for _, c := range []struct {
 		hogs int
 		rate string
-	}{{1, " at 30MiB/s"}, {1, ""}, {4, " at 5MiB/s"}} {
+	}{{1, " at 30MiB/s"}, {1, ""}, {4, " at 10MiB/s"}} {
 		name := fmt.Sprintf("%d hogs%s", c.hogs, c.rate)
 		t.Run(name, func(t *testing.T) {
 			m.within(t).fill(a, c.hogs, c.rate)
