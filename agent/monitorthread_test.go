@@ -7,9 +7,7 @@ import (
 
 // With a prepared thread, with one without real-time permission, and without a thread.
 func TestMonitorThread_ChecksUntilWorkIsDone(t *testing.T) {
-	// Without permission it is tested as well. TakeThread would raise the priority of all later tests of this
-	// process, and starve those of other packages beside it.
-	granted, _ := takeRealtime()
+	granted, _ := TakeThread() // without permission it is tested as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
 			l, err := newMonitorThread(thread)

@@ -34,17 +34,9 @@ type Thread struct {
 	locked             bool
 }
 
-// TakeThread tests the real-time permissions of the agent. All threads, present and future, get
-// the highest niceness, which counts within the agent's own cgroup. It returns an error for each
-// missing permission, along with a usable Thread.
+// TakeThread tests the permission for the real-time class. Between checks the thread has the niceness
+// of its caller. Returns an error without the permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
-	niced := nice()
-	t, err := takeRealtime()
-	return t, errors.Join(err, niced)
-}
-
-// takeRealtime tests the permission for the real-time class. The thread is usable without it.
-func takeRealtime() (*Thread, error) {
 	t := &Thread{}
 	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowestRealtime, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	runtime.LockOSThread()
@@ -65,8 +57,9 @@ func takeRealtime() (*Thread, error) {
 	return t, nil
 }
 
-// nice sets the highest niceness for all threads.
-func nice() error {
+// RaisePriority sets the highest niceness for all threads of the process, present and future. It counts
+// within the agent's own cgroup. Returns an error without the permission.
+func RaisePriority() error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	for _, task := range tasks {
 		id, convErr := strconv.Atoi(task.Name())

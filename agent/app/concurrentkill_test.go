@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
@@ -90,7 +88,10 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread := takeThread(t)
+	thread, err := agent.TakeThread()
+	if err != nil {
+		t.Fatal(err)
+	}
 	processors := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	spareProcessors()
@@ -111,33 +112,6 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	if due := int(c.whole / (4 * eviction.MinInterval)); c.checks < due/2 {
 		t.Errorf("%d checks during a kill of %s, want at least half of %d", c.checks, c.whole, due)
 	}
-}
-
-// takeThread returns the thread for checks. The other tests have the usual priority: it would starve those of other
-// packages.
-func takeThread(t *testing.T) *agent.Thread {
-	t.Helper()
-	t.Cleanup(func() {
-		for again := true; again; { // a thread inherits it from the one that starts it
-			tasks, err := os.ReadDir("/proc/self/task")
-			if err != nil {
-				t.Error(err)
-			}
-			again = false
-			for _, task := range tasks {
-				id, _ := strconv.Atoi(task.Name())
-				if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err != nil || priority <= 20 { // 20 - niceness
-					continue
-				}
-				again = unix.Setpriority(unix.PRIO_PROCESS, id, 0) == nil
-			}
-		}
-	})
-	thread, err := agent.TakeThread()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return thread
 }
 
 // newManyProcesses starts the pod. Its processes share the CPU weight of one pod.

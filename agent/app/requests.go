@@ -50,7 +50,7 @@ func requestKind(method, path string) (kind metrics.Request, counted bool) {
 	return 0, false
 }
 
-// withoutGroup returns what follows the API group in a path, and nothing for groups whose requests have no kind.
+// withoutGroup returns what follows the API group in a path. It is empty for groups without a kind of request.
 func withoutGroup(path string) string {
 	for _, group := range []string{"/api/v1/", "/apis/coordination.k8s.io/v1/"} {
 		if _, after, found := strings.Cut(path, group); found {

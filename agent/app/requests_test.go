@@ -136,7 +136,7 @@ func TestAPIErrors_CountedByKindOfRequest(t *testing.T) {
 	}
 }
 
-// A request that its caller canceled is not counted. One whose connection breaks is.
+// A canceled request is not counted. A broken connection is.
 func TestAPIErrors_CountMissingResponses(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

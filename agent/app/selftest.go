@@ -66,8 +66,9 @@ func (n *node) canObserve(s signals.Signal) func(context.Context) error {
 }
 
 func (a *app) takeThread(context.Context) (err error) {
+	niced := agent.RaisePriority() // before TakeThread, whose thread keeps it between checks
 	a.thread, err = agent.TakeThread()
-	return err
+	return errors.Join(err, niced)
 }
 
 func (n *node) canKill(ctx context.Context) error {

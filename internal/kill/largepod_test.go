@@ -167,8 +167,8 @@ func limitFiles(t *testing.T, limit uint64) {
 	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
 }
 
-// The processes of an incomplete listing are signalled. On v1 the kill cannot tell when they have ended, and
-// returns at its deadline.
+// The processes of an incomplete listing are signalled. On v1 their end is not
+// known, so that the kill returns at its deadline.
 func TestImmediate_SignalsProcessesOfPartialListing(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		h := e.hog(e.pod, "main")

@@ -10,7 +10,7 @@
 //   - Memory is mapped and touched page by page, without huge pages and outside of the garbage
 //     collector: the charged size is the requested size.
 //   - Rates use absolute deadlines in steps of about a millisecond. A rate does not drift, and
-//     its bursts are at most the backlog of a stall. Dips, tmpfs and jvm never exceed their rate:
+//     its bursts are at most the backlog of a stall. Fills, dips, tmpfs and jvm never exceed their rate:
 //     after a stall they remain late.
 //   - Every command has one reply line after its completion, so that a driver waits for the
 //     event and never sleeps.
