@@ -24,7 +24,7 @@ func mounting(name string, paths ...string) signals.Pod {
 // consumers returns the consumers of the disk of a host.
 func (d disk) consumers(o DiskOptions) *DiskConsumers {
 	d.t.Helper()
-	o.HostRoot, o.NodeDirectory = d.root, "/var/lib/kubelet"
+	o.HostRoot, o.NodeDirectory, o.Timeout = d.root, "/var/lib/kubelet", time.Minute
 	disks := OpenDisks(o)
 	if o.Filesystems != nil {
 		if err := disks.Locate(d.t.Context()); err != nil {

@@ -23,12 +23,13 @@ type HeldReader struct {
 	places     *cgroup.PodPlaces
 	nodeCgroup string
 	procRoot   string
+	limit      time.Duration // maxHeldTime
 	buf        *cgroup.Buffer
 }
 
 // NewHeldReader returns a reader for the pods at places, of the node with that cgroup.
 func NewHeldReader(h cgroup.Hierarchy, places *cgroup.PodPlaces, nodeCgroup, procRoot string) *HeldReader {
-	return &HeldReader{h, places, path.Join("/", nodeCgroup), procRoot, cgroup.NewBuffer()}
+	return &HeldReader{h, places, path.Join("/", nodeCgroup), procRoot, maxHeldTime, cgroup.NewBuffer()}
 }
 
 // Read reads the memory held by all pods and their containers, and the totals. Its time is that of the
@@ -45,7 +46,7 @@ func (r *HeldReader) Read() (found signals.Holdings) {
 	pods, err := tree.Pods()
 	found.Complete = err == nil && len(pods) <= maxHeldPods
 	for _, p := range pods[:min(len(pods), maxHeldPods)] {
-		if time.Since(begun) > maxHeldTime {
+		if time.Since(begun) > r.limit {
 			found.Complete = false
 			break
 		}

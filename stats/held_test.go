@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,9 +28,16 @@ func makeGroup(t *testing.T, h cgroup.Hierarchy, at string, usage, cache int) {
 
 func mebibytes(n int) signals.Measured[signals.Bytes] { return signals.Of(signals.Bytes(n) * mib) }
 
+// patientReader returns a reader that a pause of the machine does not end.
+func patientReader(h cgroup.Hierarchy, places *cgroup.PodPlaces, nodeCgroup, procRoot string) *HeldReader {
+	r := NewHeldReader(h, places, nodeCgroup, procRoot)
+	r.limit = time.Minute
+	return r
+}
+
 func TestHeldReader_ReadsPods(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
-	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), "/", "testdata/proc")
+	r := patientReader(h, cgroup.NewPodPlaces(h, "/"), "/", "testdata/proc")
 	if got := r.Read(); got.Complete || len(got.Pods) != 0 {
 		t.Errorf("without pods: %+v", got)
 	}
@@ -54,6 +62,11 @@ func TestHeldReader_ReadsPods(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+	r.limit = 0
+	if got := r.Read(); got.Complete || len(got.Pods) != 0 || !got.Total("/kubepods").Known {
+		t.Errorf("after the time for pods: %+v", got)
+	}
+	r.limit = time.Minute
 	if err := os.WriteFile(filepath.Join(h.Dir("memory", "/kubepods/podb"), "memory.stat"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +84,7 @@ func TestHeldReader_ReadsMachine(t *testing.T) {
 	write(t, proc, "vmstat", "oom_kill 7\n")
 	h := cgroup.At(cgroup.V1, t.TempDir())
 	makeGroup(t, h, "/kubepods/poda", 1, 0)
-	r := NewHeldReader(h, cgroup.NewPodPlaces(h, "/"), "", proc)
+	r := patientReader(h, cgroup.NewPodPlaces(h, "/"), "", proc)
 	if got := r.Read(); got.Total("/") != mebibytes(9) {
 		t.Errorf("%+v", got)
 	}
@@ -102,7 +115,7 @@ func TestHeld_OfHogs(t *testing.T) {
 	box.Run(t, p, "anon", "fill 100MiB")
 	box.Run(t, p, "cache", "cache 100MiB in "+onDisk+" fsync")
 	places := cgroup.NewPodPlaces(h, box.Path())
-	read := NewHeldReader(h, places, box.Path(), "/proc").Read()
+	read := patientReader(h, places, box.Path(), "/proc").Read()
 	pods := OpenPodsAt(h, places)
 	t.Cleanup(pods.Close)
 	list := []signals.Pod{{UID: p.UID}, {UID: "gone"}}
