@@ -208,7 +208,7 @@ func TestDirectories_DistinguishContainerFromHost(t *testing.T) {
 	host := newDisk(t)
 	writeFile(t, host.root+"/data/file", 1)
 	for root, want := range map[string]error{host.root: fs.ErrNotExist, "/": errOtherFilesystem} {
-		d := OpenDirectories(DirectoryOptions{HostRoot: root})
+		d := OpenDirectories(DirectoryOptions{HostRoot: root, HostTime: time.Minute, HostRoundTime: time.Minute})
 		at := "/data"
 		if root == "/" {
 			at = host.root + at

@@ -28,8 +28,8 @@ func TestDiskConsumers_AbandonHangingHostPaths(t *testing.T) {
 		paths = append(paths, fmt.Sprint("/dead", i))
 	}
 	c := host.consumers(DiskOptions{})
-	c.directories.options.HostTime = time.Second // for each hanging directory, once
-	c.directories.yield = func() {}              // beside other tests the walks that respond would take longer
+	c.directories.options.HostTime = 5 * time.Second // for each hanging directory, once
+	c.directories.yield = func() {}                  // beside other tests the walks that respond would take longer
 	active := []signals.Pod{mounting("stuck", paths...), mounting("writer", "/data")}
 	for _, hang := range []int{maxNewHanging, dead, dead} {
 		got := host.of(c, active...)

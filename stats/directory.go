@@ -75,6 +75,7 @@ type Directories struct {
 	options   DirectoryOptions
 	semaphore chan struct{} // one slot: one walk at a time
 	yield     func()        // lowers the priority of a thread that walks
+	endWait   time.Duration // time that a walk may take to notice its deadline
 
 	mu      sync.Mutex
 	pods    map[string]podDirectories // by pod UID
@@ -112,11 +113,10 @@ type part struct {
 // OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, semaphore: make(chan struct{}, 1), yield: yield, pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
+	return &Directories{options: o, semaphore: make(chan struct{}, 1), yield: yield, endWait: defaultEndWait, pods: map[string]podDirectories{}, host: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
-// endWait is the time that a walk may take to notice its deadline.
-const endWait = 250 * time.Millisecond
+const defaultEndWait = 250 * time.Millisecond
 
 // Measure measures the pods, the one with the oldest measurement first. It returns at the end
 // of ctx or after [DirectoryOptions.RoundTime], whichever is first; pods finished by then have
@@ -147,7 +147,7 @@ func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(endWait):
+	case <-time.After(d.endWait):
 		return d.hangs()
 	}
 }
@@ -172,7 +172,7 @@ func (d *Directories) acquire(ctx context.Context) error {
 	due, _ := ctx.Deadline()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.due = due.Add(endWait)
+	d.due = due.Add(d.endWait)
 	return nil
 }
 

@@ -76,14 +76,14 @@ func (w *walkers) run(key string, most time.Duration, next walk) (r walked, err 
 	one := w.one
 	next.walker, next.tops = w.walk.walker, w.walk.tops
 	one.walks <- next
-	limit := time.NewTimer(most + endWait)
+	limit := time.NewTimer(most + w.d.endWait)
 	defer limit.Stop()
 	select {
 	case r := <-one.results:
 		return r, nil
 	case <-limit.C:
 	case <-w.ctx.Done():
-		limit.Reset(endWait / 2)
+		limit.Reset(w.d.endWait / 2)
 		select {
 		case r := <-one.results:
 			return r, nil

@@ -155,7 +155,7 @@ func (d *Directories) beginSession(ctx context.Context) (session context.Context
 	}
 	session, cancel := context.WithCancel(ctx)
 	due, _ := ctx.Deadline()
-	d.preempt, d.due = cancel, due.Add(endWait)
+	d.preempt, d.due = cancel, due.Add(d.endWait)
 	return session, func() {
 		d.mu.Lock()
 		d.preempt = nil

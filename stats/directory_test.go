@@ -451,7 +451,7 @@ func TestDirectories_RetainsPreviousMeasurement(t *testing.T) {
 	before := merged(d, &p)
 	writeFile(t, host.volume("u1")+"/more", 1<<20)
 	old, _ := d.Age("u1")
-	d.options.PodTime = 1
+	d.options.PodTime, d.endWait = 1, time.Minute
 	err := d.Measure(t.Context(), []signals.Pod{p, fresh})
 	if err == nil || !strings.Contains(err.Error(), "2 of 2 not completely") || !strings.Contains(err.Error(), "ns/pod-u2") || !strings.Contains(err.Error(), "time is over") {
 		t.Errorf("%v", err)
@@ -529,7 +529,7 @@ func TestDirectories_IgnoresPathsOutsideOfPod(t *testing.T) {
 	if u := merged(d, &p); len(u.Volumes) != 1 || u.Volumes[0].Name != "cache" {
 		t.Errorf("volumes %+v", u.Volumes)
 	}
-	nowhere := OpenDirectories(DirectoryOptions{HostRoot: host.root, KubeletRoot: "/nowhere"})
+	nowhere := host.open(DirectoryOptions{KubeletRoot: "/nowhere"})
 	if err := nowhere.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "/nowhere/pods: no such file or directory: check the path") {
 		t.Errorf("%v", err)
 	}

@@ -86,7 +86,7 @@ func (a *app) logCleanupFault(err error) {
 
 // uninstallTimeout bounds the clean-up between SIGTERM and the end of an agent without
 // DaemonSet.
-const uninstallTimeout = 5 * time.Second
+const uninstallTimeout = 15 * time.Second
 
 // cleanUpIfUninstalled cleans up when the agent's DaemonSet is deleted or being deleted. At
 // any other end, such as an update, everything stays as it is. It is a best effort: a

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -29,22 +30,25 @@ func TestDecisions_AreThoseOfTheLog(t *testing.T) {
 	}
 	a := &app{Options: Options{Version: "1.2.3"}, config: c, log: slog.New(slog.DiscardHandler), node: &node{hierarchy: h, places: places}}
 	var log bytes.Buffer
-	lines := decisionlog.NewLines(&log)
-	m := metrics.New(metrics.Settings{LinesDropped: lines.Lost, OOMLimits: oomkill.LevelNames()})
-	a.decisions = a.openDecisions()
-	recordingDir, now := t.TempDir(), time.Now()
-	recorded := ring.Start(ring.Options{Dir: recordingDir, Size: ring.MinSize, Header: recording.Header{Node: "node-7", Started: now}})
-	reports := newOOMReports(lines, m, func() bool { return false })
-	reports.beside = &a.besides
-	r := &reporter{lines: lines, metrics: m, decisions: a.decisions, besides: &a.besides, recorder: &flightRecorder{Recorder: recorder.New(recorded, now)}}
-	a.reporter = r
-	r.Report(&agent.Decision{Time: now, Decision: agent.Armed, Reason: "memory.available<100Mi & more", Choice: &decisionlog.Choice{Cause: "x"}})
-	reports.reportLost(2, now)
-	r.Report(&agent.Decision{Time: now, Decision: agent.Disarmed})
-	reports.reportLost(3, now.Add(2*containerPace))
-	a.close() // nothing of the last line has reached the loop
-	recorded.Close()
-	lines.Close()
+	recordingDir := t.TempDir()
+	synctest.Test(t, func(*testing.T) { // the waits at the end do not end while files are written
+		lines := decisionlog.NewLines(&log)
+		m := metrics.New(metrics.Settings{LinesDropped: lines.Lost, OOMLimits: oomkill.LevelNames()})
+		a.decisions = a.openDecisions()
+		now := time.Now()
+		recorded := ring.Start(ring.Options{Dir: recordingDir, Size: ring.MinSize, Header: recording.Header{Node: "node-7", Started: now}})
+		reports := newOOMReports(lines, m, func() bool { return false })
+		reports.beside = &a.besides
+		r := &reporter{lines: lines, metrics: m, decisions: a.decisions, besides: &a.besides, recorder: &flightRecorder{Recorder: recorder.New(recorded, now)}}
+		a.reporter = r
+		r.Report(&agent.Decision{Time: now, Decision: agent.Armed, Reason: "memory.available<100Mi & more", Choice: &decisionlog.Choice{Cause: "x"}})
+		reports.reportLost(2, now)
+		r.Report(&agent.Decision{Time: now, Decision: agent.Disarmed})
+		reports.reportLost(3, now.Add(2*containerPace))
+		a.close() // nothing of the last line has reached the loop
+		recorded.Close()
+		lines.Close()
+	})
 
 	stored, size := linesIn(t, c.DecisionLogDir)
 	if stored != log.String() || strings.Count(stored, "\n") != 4 || !strings.Contains(stored, "memory.available<100Mi & more") || strings.Contains(stored, "choice") {

@@ -360,12 +360,15 @@ func TestOOMReports_WritesEvents(t *testing.T) {
 
 func TestOOMReports_ReportsLostKills(t *testing.T) {
 	var out bytes.Buffer
-	log := decisionlog.NewLines(&out)
-	m := metrics.New(metrics.Settings{LinesDropped: log.Lost})
-	r := newOOMReports(log, m, func() bool { return true })
-	r.setUnreadable(errors.New("no device"))
-	r.reportLost(3, time.Now())
-	log.Close()
+	var m *metrics.Metrics
+	synctest.Test(t, func(*testing.T) { // the wait of Close does not end while lines are written
+		log := decisionlog.NewLines(&out)
+		m = metrics.New(metrics.Settings{LinesDropped: log.Lost})
+		r := newOOMReports(log, m, func() bool { return true })
+		r.setUnreadable(errors.New("no device"))
+		r.reportLost(3, time.Now())
+		log.Close()
+	})
 	var line agent.OOMKill
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,11 +98,13 @@ func TestOpenRecorder_DescribesTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := eviction.New(policy)
-	r := a.openRecorder(machine, limiter.New(c.Limits.Policy()))
-	now := time.Now()
-	r.Record(&agent.Outcome{Snapshot: &signals.Snapshot{At: now}}, &agent.Checker{Machine: machine, Trace: &agent.Trace{}})
-	r.Decision(&agent.Decision{Time: now, Decision: agent.Armed}, now)
-	r.close()
+	synctest.Test(t, func(*testing.T) { // the wait of close does not end while the ring writes
+		r := a.openRecorder(machine, limiter.New(c.Limits.Policy()))
+		now := time.Now()
+		r.Record(&agent.Outcome{Snapshot: &signals.Snapshot{At: now}}, &agent.Checker{Machine: machine, Trace: &agent.Trace{}})
+		r.Decision(&agent.Decision{Time: now, Decision: agent.Armed}, now)
+		r.close()
+	})
 	segments, err := ring.List(c.RecordingDir)
 	if err != nil || len(segments) != 1 {
 		t.Fatalf("%d segments, %v", len(segments), err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	agentconfig "plimsoll.dev/plimsoll/agent/config"
@@ -29,22 +30,25 @@ func recorded(t *testing.T) (file string, begun time.Time) {
 	}
 	dir, begun := filepath.Join(t.TempDir(), "recording"), time.Now().Add(-time.Hour)
 	state := map[string]any{"decisions": map[string]any{}, "limiter": map[string]any{}, "exact": true}
-	r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}})
-	for i := range 60 {
-		e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
-		e.Check.Snapshot.At = now
-		for s := range signals.All {
-			e.Check.Snapshot.Node[s] = signals.Observed(9<<30, 10<<30, now)
+	// Virtual time stands still while the ring writes, so that the wait of Close does not end before.
+	synctest.Test(t, func(t *testing.T) {
+		r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}})
+		for i := range 60 {
+			e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
+			e.Check.Snapshot.At = now
+			for s := range signals.All {
+				e.Check.Snapshot.Node[s] = signals.Observed(9<<30, 10<<30, now)
+			}
+			e.Check.Seq, e.Check.StorageLimits, e.State = uint64(i), true, state
+			r.Commit(now, true)
 		}
-		e.Check.Seq, e.Check.StorageLimits, e.State = uint64(i), true, state
-		r.Commit(now, true)
-	}
-	e := r.Next()
-	e.Decision, e.At = map[string]any{"decision": "evict", "pod": "shop/web", "reason": "low\x1b[2J"}, begun.Add(time.Hour)
-	r.Commit(e.At, true)
-	if !r.Close() {
-		t.Fatal("the disk hangs")
-	}
+		e := r.Next()
+		e.Decision, e.At = map[string]any{"decision": "evict", "pod": "shop/web", "reason": "low\x1b[2J"}, begun.Add(time.Hour)
+		r.Commit(e.At, true)
+		if !r.Close() {
+			t.Fatal("the disk hangs")
+		}
+	})
 	return filepath.Join(dir, "0000000001.segment"), begun
 }
 

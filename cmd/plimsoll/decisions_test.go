@@ -15,22 +15,20 @@ func decided(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "decisions")
 	begun := time.Now().Add(-time.Hour)
-	r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, Queue: 8, Header: recording.Header{Version: "1.2.3", Node: "node-7", Started: begun}})
-	for _, d := range []struct {
-		ago  time.Duration
-		line map[string]any
-	}{
-		{time.Hour, map[string]any{"decision": "evict", "pod": "shop/web", "signal": "memory.available", "threshold": "memory.available<100Mi", "reason": "it was\nlow\x1b[2J"}},
-		{30 * time.Minute, map[string]any{"decision": "oom-kill", "pod": "shop/db", "limitOf": "container", "reason": "at its limit"}},
-		{time.Minute, map[string]any{"decision": "armed"}},
-	} {
-		e := r.Next()
-		e.Decision, e.At = d.line, begun.Add(time.Hour-d.ago)
-		r.Commit(e.At, true)
-	}
-	if !r.Close() {
-		t.Fatal("the disk hangs")
-	}
+	written(t, ring.Options{Dir: dir, Size: ring.MinSize, Queue: 8, Header: recording.Header{Version: "1.2.3", Node: "node-7", Started: begun}}, func(r *ring.Ring) {
+		for _, d := range []struct {
+			ago  time.Duration
+			line map[string]any
+		}{
+			{time.Hour, map[string]any{"decision": "evict", "pod": "shop/web", "signal": "memory.available", "threshold": "memory.available<100Mi", "reason": "it was\nlow\x1b[2J"}},
+			{30 * time.Minute, map[string]any{"decision": "oom-kill", "pod": "shop/db", "limitOf": "container", "reason": "at its limit"}},
+			{time.Minute, map[string]any{"decision": "armed"}},
+		} {
+			e := r.Next()
+			e.Decision, e.At = d.line, begun.Add(time.Hour-d.ago)
+			r.Commit(e.At, true)
+		}
+	})
 	return dir
 }
 

@@ -34,20 +34,31 @@ func record(t *testing.T, dir string, begun time.Time, checks int) {
 		t.Fatal(err)
 	}
 	state := map[string]any{"decisions": map[string]any{}, "limiter": map[string]any{}, "exact": true}
-	r := ring.Start(ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}})
-	for i := range checks {
-		e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
-		s := &e.Check.Snapshot
-		s.At = now
-		for sig := range signals.All {
-			s.Node[sig] = signals.Observed(9<<30, 10<<30, now)
+	written(t, ring.Options{Dir: dir, Size: ring.MinSize, State: state, Header: recording.Header{Version: "1.2.3", Node: "node-7", Kernel: "6.1", CgroupVersion: 2, BootID: "b", Started: begun, Config: effective}}, func(r *ring.Ring) {
+		for i := range checks {
+			e, now := r.Next(), begun.Add(time.Duration(i)*time.Minute)
+			s := &e.Check.Snapshot
+			s.At = now
+			for sig := range signals.All {
+				s.Node[sig] = signals.Observed(9<<30, 10<<30, now)
+			}
+			e.Check.Seq, e.Check.StorageLimits, e.State = uint64(i), true, state
+			r.Commit(now, true)
 		}
-		e.Check.Seq, e.Check.StorageLimits, e.State = uint64(i), true, state
-		r.Commit(now, true)
-	}
-	if !r.Close() {
-		t.Fatal("the disk hangs")
-	}
+	})
+}
+
+// written fills a ring and closes it. Virtual time stands still while the ring writes, so that the wait of Close
+// does not end before.
+func written(t *testing.T, o ring.Options, fill func(*ring.Ring)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := ring.Start(o)
+		fill(r)
+		if !r.Close() {
+			t.Fatal("the disk hangs")
+		}
+	})
 }
 
 func TestRecording_ListAndInfo(t *testing.T) {

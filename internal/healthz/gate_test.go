@@ -60,6 +60,7 @@ func servedOnSocket(t *testing.T, metrics http.Handler) (path string) {
 		t.Fatal(err)
 	}
 	s := healthz.New(healthz.Settings{Metrics: metrics, Limits: healthz.SocketLimits, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	s.SetBounds(patient)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	t.Cleanup(func() {

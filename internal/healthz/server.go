@@ -48,9 +48,10 @@ type Settings struct {
 
 // Server serves /livez, /readyz, /metrics and, if configured, /explain and /configz.
 type Server struct {
-	http   *http.Server
-	tls    *tls.Config
-	limits Limits
+	http     *http.Server
+	tls      *tls.Config
+	limits   Limits
+	shutdown time.Duration // shutdownWait
 }
 
 // New returns a server that does not listen yet.
@@ -83,7 +84,7 @@ func New(s Settings) *Server {
 	if s.Limits == (Limits{}) {
 		s.Limits = TCPLimits
 	}
-	return &Server{http: server, tls: s.TLS, limits: s.Limits}
+	return &Server{http: server, tls: s.TLS, limits: s.Limits, shutdown: shutdownWait}
 }
 
 // Handler returns the handler without the bounds for clients.
@@ -120,7 +121,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdown)
 	defer cancel()
 	if err := s.http.Shutdown(last); err != nil {
 		s.http.Close() // the remaining clients exceeded their time

@@ -15,9 +15,18 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// served runs a server on a port of its own until the test ends. stop ends it earlier and returns
-// the result of Run.
+// patient are bounds that a pause of the machine does not exceed.
+var patient = healthz.Bounds{Header: time.Minute, Answer: time.Minute, Shutdown: time.Minute}
+
+// served is servedWithin for tests that are not about these bounds.
 func served(t *testing.T, metrics http.Handler) (address string, stop func() error) {
+	t.Helper()
+	return servedWithin(t, patient, metrics)
+}
+
+// servedWithin runs a server on a port of its own until the test ends. stop ends it earlier and returns
+// the result of Run.
+func servedWithin(t *testing.T, bounds healthz.Bounds, metrics http.Handler) (address string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := healthz.Listen(ctx, "127.0.0.1:0")
@@ -25,6 +34,7 @@ func served(t *testing.T, metrics http.Handler) (address string, stop func() err
 		t.Fatal(err)
 	}
 	s := healthz.New(healthz.Settings{Metrics: metrics, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	s.SetBounds(bounds)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	stop = sync.OnceValue(func() error {
@@ -77,7 +87,7 @@ func slow(t *testing.T, address string) net.Conn {
 
 func TestServer_EndsSlowRequests(t *testing.T) {
 	t.Parallel()
-	address, _ := served(t, http.NotFoundHandler())
+	address, _ := servedWithin(t, healthz.Bounds{Answer: time.Minute}, http.NotFoundHandler())
 	c := slow(t, address)
 	// The server closes the connection on its own, which ends the read.
 	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
@@ -92,7 +102,7 @@ func TestServer_EndsSlowRequests(t *testing.T) {
 func TestServer_EndsUnreadResponses(t *testing.T) {
 	t.Parallel()
 	writeFailed := make(chan error, 1)
-	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address, _ := servedWithin(t, healthz.Bounds{Header: time.Minute}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 1<<20)
 		for {
 			if _, err := w.Write(chunk); err != nil {
@@ -198,7 +208,7 @@ func TestServer_BoundsShutdown(t *testing.T) {
 	t.Parallel()
 	started, finish := make(chan struct{}), make(chan struct{})
 	defer close(finish)
-	address, stop := served(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	address, stop := servedWithin(t, healthz.Bounds{Header: time.Minute, Answer: time.Minute}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(started)
 		<-finish
 	}))

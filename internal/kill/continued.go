@@ -84,7 +84,7 @@ func (k *Killer) continueConcurrently(a *attempt) <-chan struct{} {
 // run continues a kill.
 func (c *continuedKill) run(a *attempt) {
 	defer c.owner.running.Done()
-	a.continued, a.ending, a.wakeable, a.listFor, a.lastSignalAt = c, c.owner.ending, true, 0, time.Now()
+	a.continued, a.ending, a.wakeable, a.listFor, a.lastSignalAt = c, c.owner.ending, true, 0, time.Time{}
 	ctx := context.Background()
 	stop := a.wakeOn(ctx, c.owner.ending)
 	err := a.killUntilEmpty(ctx)

@@ -30,7 +30,7 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, es
 	}
 	a.w.signalledPIDs = a.w.signalledPIDs[:0] // SIGKILL is counted separately
 	a.result.Signalled = 0
-	a.graceful, a.lastSignalAt = true, time.Now()
+	a.graceful, a.lastSignalAt = true, time.Time{}
 	a.wakeable = false // the eventfd stays readable after an escalation: no wait would last
 	defer a.allowForks()
 	err = a.killUntilEmpty(ctx)

@@ -235,7 +235,7 @@ type attempt struct {
 	fightingRounds int       // rounds that found processes not signalled before, without continued ones
 	signalledAny   bool      // a process was signalled
 	unlistedKilled bool      // processes missing from the listings were signalled
-	lastSignalAt   time.Time // time of the last first signal to a process, or when the kill continued or a grace period ended
+	lastSignalAt   time.Time // time of the last first signal to a process; before, of the first listing since the kill began or continued, or its grace period ended
 
 	wakeable  bool            // the eventfd ends a wait
 	graceful  bool            // a graceful kill after its grace period
@@ -276,7 +276,11 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if err := a.refuse(); err != nil {
 			return err
 		}
-		if a.late(ctx) && !a.insists || a.stuck(time.Now()) {
+		now := time.Now()
+		if a.lastSignalAt.IsZero() { // after the listing: a slow one is no reason to give up before the first signal
+			a.lastSignalAt = now
+		}
+		if a.late(ctx) && !a.insists || a.stuck(now) {
 			return a.timeout(ctx)
 		}
 		a.insists = false

@@ -158,7 +158,7 @@ func loopRace(t *testing.T) result {
 	defer cancel()
 	loop := contenders[slices.IndexFunc(contenders, func(c contender) bool { return c.name == "loop" })]
 	r, err := race{
-		group: group{&box, 100 * mib, 1}, contender: loop, rate: 50 * mib, wait: minWait, every: time.Millisecond,
+		group: group{&box, 100 * mib, 1}, contender: loop, rate: 20 * mib, wait: minWait, every: time.Millisecond,
 	}.run(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func TestRun_EvictsTheLeakingPod(t *testing.T) {
 	}
 	written := func(kind string) string {
 		to := output(t)
-		if err := run(t.Context(), to, options{plimsoll: binary, rate: "300MiB", limit: "512", color: "auto", output: kind}); err != nil {
+		if err := run(t.Context(), to, options{plimsoll: binary, rate: "40MiB", limit: "512", color: "auto", output: kind}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(to.Name())

@@ -215,9 +215,21 @@ func TestNode_ComparesClockWithDateHeader(t *testing.T) {
 	}))
 	defer server.Close()
 	o := options(tree(t, host))
-	o.Client, o.NodeName, o.Now = clientOf(t, server.URL), "n", func() time.Time { return now }
-	if s := probe.Node(t.Context(), o).Server; s.Ahead != doctor.Known(90*time.Second+200*time.Millisecond) || s.Denied.Cause != "" {
-		t.Errorf("%+v", s)
+	o.Client, o.NodeName = clientOf(t, server.URL), "n"
+	for _, c := range []struct{ begun, took, ahead time.Duration }{
+		{0, 0, 90*time.Second + 200*time.Millisecond},
+		{0, time.Minute, 90*time.Second + 200*time.Millisecond},
+		{-time.Hour, time.Minute, 90200*time.Millisecond - time.Hour + time.Minute},
+		{-2 * time.Minute, time.Minute, 0}, // the server wrote its time during the request
+	} {
+		at := now.Add(c.begun)
+		o.Now = func() time.Time {
+			defer func() { at = at.Add(c.took) }()
+			return at
+		}
+		if s := probe.Node(t.Context(), o).Server; s.Ahead != doctor.Known(c.ahead) || s.Denied.Cause != "" {
+			t.Errorf("a request of %s, begun at %s: %+v, want %s", c.took, c.begun, s, c.ahead)
+		}
 	}
 	o.Rights = doctor.Needs{}.Rights()
 	if s := probe.Node(t.Context(), o).Server; s.Denied.Known || !strings.Contains(s.Denied.Cause, "check the right to list pods") {

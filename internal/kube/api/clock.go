@@ -14,7 +14,9 @@ import (
 var errNoConnection = errors.New("the client has no connection of its own")
 
 // ClockAhead returns how far the local clock is ahead of the server's, by the header of an answer. The header has whole
-// seconds: half a second is the best estimate of the truncated part. Returns an error if there is no answer with a time.
+// seconds: half a second is the best estimate of the truncated part. The server wrote it at some time of the request, so
+// that a slow one makes no difference: the result is the smallest possible. Returns an error if there is no answer with a
+// time.
 func ClockAhead(ctx context.Context, client Interface, now func() time.Time) (time.Duration, error) {
 	requester, is := client.Core().(*rest.RESTClient)
 	if !is || requester == nil {
@@ -35,6 +37,6 @@ func ClockAhead(ctx context.Context, client Interface, now func() time.Time) (ti
 	if err != nil {
 		return 0, fmt.Errorf("the server's answer has no time in its header Date: %w", err)
 	}
-	middle := begun.Add(ended.Sub(begun) / 2)
-	return middle.Sub(date.Add(time.Second / 2)), nil
+	written := date.Add(time.Second / 2)
+	return max(begun.Sub(written), min(0, ended.Sub(written))), nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -33,9 +34,11 @@ func TestDirectory_ContinuesWithNewSegment(t *testing.T) {
 	}
 	o := options()
 	o.Dir = dir
-	r := Start(o)
-	offer(r, 1, false)
-	r.Close()
+	synctest.Test(t, func(*testing.T) { // the wait of Close does not end while the ring writes
+		r := Start(o)
+		offer(r, 1, false)
+		r.Close()
+	})
 	segments, err := List(dir)
 	if err != nil || len(segments) != 2 || segments[0].Number != 41 || segments[1].Number != 42 {
 		t.Fatalf("segments %+v, %v", segments, err)

@@ -116,13 +116,13 @@ func TestDisarmFile_IsReadBeforeKill(t *testing.T) {
 // the end of its grace period nor a crossed hard threshold leads to a kill.
 func TestDisarmFile_WithdrawsSoftEviction(t *testing.T) {
 	n := node(t, "midway")
-	const grace = 3 * time.Second
+	const grace = 10 * time.Second
 	h := addHog(t, n, "stubborn", "{terminationGracePeriodSeconds: 600, containers: [{name: app, image: hog}]}", "term ignore")
 	if _, err := h.Do(within(t, time.Minute), "fill 350MiB"); err != nil {
 		t.Fatal(err)
 	}
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-soft=memory.available<200Mi",
-		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=3", often)
+		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=10", often)
 	await(t, a, agent.SoftEvicting)
 	disarm(t, n)
 	await(t, a, agent.Disarmed)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cheat is a contestant that watches the node and does what it is named after, half a second after memory became
+// cheat is a contestant that watches the node and does what it is named after, a while after memory became
 // scarce: args are its name, the node's file of usage, its memory, the directory of pods.
 func cheat(args []string) {
 	total, _ := strconv.ParseInt(args[2], 10, 64)
@@ -41,10 +41,10 @@ func cheat(args []string) {
 			free = now
 		}
 	}
-	<-time.After(500 * time.Millisecond) // the witness sees it in any case
 	if args[0] == "dies" {
 		os.Exit(1)
 	}
+	<-time.After(3 * time.Second) // the witness sees it even if the machine stands still meanwhile
 	pods, largest := cheatPods(args[3])
 	for pod, pids := range pods {
 		signal := syscall.SIGKILL
@@ -97,7 +97,7 @@ reenacts: [{what: test, reference: test}]
 node: 192MiB
 threshold: 20%
 duration: 40s
-settle: 500ms
+settle: 5s
 pods:
   - name: calm
     count: 2
@@ -166,6 +166,7 @@ func TestRun_ObservesWhatHappens(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := runCheat(t, incident, c.name, usage)
+			o.Witness.MaxGap = 0 // the machine may have stood still; package score judges that
 			s := score.Of(score.Expect{Exhausts: true, MayKill: incident.Expect.MayKill, Needed: 1}, o)
 			kernel := c.verdict == score.Lost // which may kill more than the hog
 			if s.Verdict != c.verdict || s.KernelKills > 0 != kernel || !kernel && len(s.Bystanders) != c.bystanders ||
