@@ -83,6 +83,7 @@ type Directories struct {
 	idle    []*walking                // threads without a walk
 	hanging map[string]*walking       // abandoned walks, by pod UID or path
 	layers  layers
+	silence silence
 	dead    deadContainers
 	where   string             // the path that the current round waits for
 	due     time.Time          // the deadline of the current round

@@ -99,12 +99,7 @@ func isName(s string) bool {
 // round measures pods until all are measured or ctx ends.
 func (d *Directories) round(ctx context.Context, todo []task) error {
 	d.at("the container runtime")
-	asking, cancel := context.WithTimeout(ctx, layersTimeout)
-	layersErr := d.readLayers(asking)
-	if layersErr == nil {
-		layersErr = d.readDeadContainers(asking)
-	}
-	cancel()
+	layersErr := d.queryRuntime(ctx)
 	tops, topsErr := d.openTops()
 	defer tops.close()
 	walkers := &walkers{d: d, ctx: ctx, tops: tops}

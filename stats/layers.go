@@ -6,12 +6,54 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // layersTimeout bounds the wait of a regular measurement for a runtime. After it, directories are
 // measured without layers rather than late.
 const layersTimeout = 2 * time.Second
+
+// unansweredPause is the pause of regular measurements after a runtime has not answered in time. The runtime
+// works on an abandoned request to its end: one that is asked again at once gets slower with each, and
+// stops starting and ending containers too. containerd has nothing new for 10 s in any case.
+var unansweredPause = backoff.Bounds{Min: 10 * time.Second, Max: time.Minute}
+
+// silence is the state of a runtime that has not answered in time.
+type silence struct {
+	unanswered int // successive requests without an answer
+	until      time.Time
+	err        error // of the last one
+}
+
+// queryRuntime queries the runtime for a regular measurement, which it delays by at most layersTimeout.
+// While the runtime is left alone, it returns the last error.
+func (d *Directories) queryRuntime(ctx context.Context) error {
+	d.mu.Lock()
+	silent := d.silence
+	d.mu.Unlock()
+	if time.Now().Before(silent.until) {
+		return silent.err
+	}
+	asking, cancel := context.WithTimeout(ctx, layersTimeout)
+	defer cancel()
+	err := d.readLayers(asking)
+	if err == nil {
+		err = d.readDeadContainers(asking)
+	}
+	if err != nil && asking.Err() != nil && ctx.Err() == nil {
+		silent.unanswered++
+		pause := unansweredPause.After(silent.unanswered)
+		silent.until, silent.err = time.Now().Add(pause), fmt.Errorf("%w: the runtime is asked again after %s", err, pause)
+		err = silent.err
+	} else {
+		silent = silence{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.silence = silent
+	return err
+}
 
 // layers are the writable layers that the runtime reports: of running containers and, with
 // containerd, of dead ones.
@@ -46,6 +88,7 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	if !at.Before(d.layers.at) { // else another request, sent later, was answered first
 		d.layers = l
 	}
+	d.silence.until = time.Time{}
 	return nil
 }
 

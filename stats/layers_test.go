@@ -3,12 +3,56 @@ package stats
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/cri"
 )
+
+// A runtime that answers late is asked seldom: it works on each abandoned request to its end.
+func TestQueryRuntime_PausesAfterNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, answer := 0, time.Hour
+		fault := error(nil)
+		d := newDisk(t).open(DirectoryOptions{Layers: func(ctx context.Context) ([]cri.ContainerStats, error) {
+			asked++
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(answer):
+				return nil, fault
+			}
+		}})
+		rounds := func(length time.Duration) (requests int, err error) {
+			before := asked
+			for end := time.Now().Add(length); time.Now().Before(end); <-time.After(time.Second) {
+				err = d.Measure(t.Context(), nil)
+			}
+			return asked - before, err
+		}
+		// Requests of 2 s begin at 0, 12, 34, 76, 138, 200 and 262 s.
+		if n, err := rounds(5 * time.Minute); n > 7 || n < 6 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "asked again after 1m0s") {
+			t.Errorf("without an answer: %d requests in 5 minutes, %v", n, err)
+		}
+		if n, err := rounds(time.Second); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("in a pause: %d requests, %v", n, err)
+		}
+		answer = 5 * time.Second // in time for a measurement under pressure, which does not pause
+		if err := d.AwaitLayers(t.Context(), time.Now()); err != nil {
+			t.Error(err)
+		}
+		answer = 0
+		if n, err := rounds(10 * time.Second); n != 10 || err != nil {
+			t.Errorf("with answers: %d requests in 10 s, %v", n, err)
+		}
+		fault = errors.New("connection refused")
+		if n, err := rounds(10 * time.Second); n != 10 || !errors.Is(err, fault) {
+			t.Errorf("with refusals: %d requests in 10 s, %v", n, err)
+		}
+	})
+}
 
 func TestAwaitLayers_WaitsForNewMeasurements(t *testing.T) {
 	layer := func(at time.Time) cri.ContainerStats {
