@@ -66,7 +66,7 @@ var mayImport = map[string]struct {
 	"internal/cri":              {nil, "it makes requests to the container runtime; the caller has the purpose"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":                        {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it measures; decisions are made elsewhere"},
+	"stats":                        {[]string{"internal/backoff", "internal/cgroup", "internal/cri", "eviction/signals"}, "it measures; decisions are made elsewhere"},
 	"cgroupnotify":                 {[]string{"internal/cgroup", "eviction/signals"}, "it reports kernel notifications; the check is separate"},
 	"internal/kill":                {[]string{"internal/cgroup"}, "it kills processes of a cgroup, without a reason of its own"},
 	"internal/gc":                  {[]string{"internal/cri", "eviction/signals"}, "it removes unused images and dead containers; the caller measures the effect"},
