@@ -77,18 +77,18 @@ type Directories struct {
 	yield     func()        // lowers the priority of a thread that walks
 	endWait   time.Duration // time that a walk may take to notice its deadline
 
-	mu      sync.Mutex
-	pods    map[string]podDirectories // by pod UID
-	host    map[string]podDirectories // directories of the host, by path
-	idle    []*walking                // threads without a walk
-	hanging map[string]*walking       // abandoned walks, by pod UID or path
-	layers  layers
-	silence silence
-	dead    deadContainers
-	where   string             // the path that the current round waits for
-	due     time.Time          // the deadline of the current round
-	waiting int                // rounds for pods that have not begun
-	preempt context.CancelFunc // ends the current walk through directories of the host; nil for none
+	mu         sync.Mutex
+	pods       map[string]podDirectories // by pod UID
+	host       map[string]podDirectories // directories of the host, by path
+	idle       []*walking                // threads without a walk
+	hanging    map[string]*walking       // abandoned walks, by pod UID or path
+	layers     layers
+	unanswered unanswered
+	dead       deadContainers
+	where      string             // the path that the current round waits for
+	due        time.Time          // the deadline of the current round
+	waiting    int                // rounds for pods that have not begun
+	preempt    context.CancelFunc // ends the current walk through directories of the host; nil for none
 }
 
 // podDirectories is the disk usage of one pod's directories.

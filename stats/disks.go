@@ -23,14 +23,11 @@ type DiskOptions struct {
 	Filesystems func(context.Context) (images, containers []cri.Filesystem, err error)
 	// Timeout is the maximum wait of an observation for the kernel; 20 ms if it is 0.
 	Timeout time.Duration
-	// AvailableTimeout is the maximum wait of [Disks.Available], which runs outside of the agent's
-	// loop; 1 s if it is 0.
-	AvailableTimeout time.Duration
 }
 
 const (
-	defaultDiskTimeout      = 20 * time.Millisecond
-	defaultAvailableTimeout = time.Second
+	defaultDiskTimeout   = 20 * time.Millisecond
+	defaultAvailableWait = time.Second
 )
 
 // Disks observes nodefs, imagefs and containerfs. It is safe for concurrent use. It holds no
@@ -43,6 +40,8 @@ const (
 type Disks struct {
 	options DiskOptions
 	probes  [3]*probe
+	// availableWait is the maximum wait of [Disks.Available], which runs outside of the agent's loop.
+	availableWait time.Duration
 
 	mu     sync.Mutex
 	placed [diskFilesystems]diskSource
@@ -69,10 +68,7 @@ func newDisks(o DiskOptions, query func(dir string) (filesystem, error)) *Disks 
 	if o.Timeout <= 0 {
 		o.Timeout = defaultDiskTimeout
 	}
-	if o.AvailableTimeout <= 0 {
-		o.AvailableTimeout = defaultAvailableTimeout
-	}
-	d := &Disks{options: o}
+	d := &Disks{options: o, availableWait: defaultAvailableWait}
 	for i := range d.probes {
 		d.probes[i] = &probe{query: query}
 	}
@@ -132,7 +128,7 @@ func (a *answer) observation(unit signals.Unit) signals.Observation {
 
 // Available returns the available and total bytes of a filesystem, for a collector that
 // measures its effect. The answer is never older than the call, unless it is a late one. It
-// waits at most [DiskOptions.AvailableTimeout]. Returns an error if fs is no filesystem, has no known mountpoint,
+// waits at most one second. Returns an error if fs is no filesystem, has no known mountpoint,
 // or does not answer.
 func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err error) {
 	if fs == signals.NoFilesystem || int(fs) >= diskFilesystems {
@@ -142,7 +138,7 @@ func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err
 	if at.probe == nil {
 		return 0, 0, at.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.options.AvailableTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), d.availableWait)
 	defer cancel()
 	a := at.probe.answer(ctx, time.Now())
 	return int64(a.available), int64(a.total), a.err

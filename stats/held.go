@@ -23,7 +23,7 @@ type HeldReader struct {
 	places     *cgroup.PodPlaces
 	nodeCgroup string
 	procRoot   string
-	limit      time.Duration // maxHeldTime
+	limit      time.Duration // maximum time for the pods of one reading
 	buf        *cgroup.Buffer
 }
 

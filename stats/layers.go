@@ -15,25 +15,25 @@ import (
 const layersTimeout = 2 * time.Second
 
 // unansweredPause is the pause of regular measurements after a runtime has not answered in time. The runtime
-// works on an abandoned request to its end: one that is asked again at once gets slower with each, and
-// stops starting and ending containers too. containerd has nothing new for 10 s in any case.
+// completes abandoned requests too: the next one at once would be slower still, and finally no container
+// could be started or ended. containerd has nothing new for 10 s in any case.
 var unansweredPause = backoff.Bounds{Min: 10 * time.Second, Max: time.Minute}
 
-// silence is the state of a runtime that has not answered in time.
-type silence struct {
-	unanswered int // successive requests without an answer
-	until      time.Time
-	err        error // of the last one
+// unanswered is the state after requests to the runtime without an answer in time.
+type unanswered struct {
+	count int       // successive requests without an answer
+	until time.Time // end of the pause
+	err   error     // of the last request
 }
 
 // queryRuntime queries the runtime for a regular measurement, which it delays by at most layersTimeout.
-// While the runtime is left alone, it returns the last error.
+// Returns the last error in the pause after no answer.
 func (d *Directories) queryRuntime(ctx context.Context) error {
 	d.mu.Lock()
-	silent := d.silence
+	last := d.unanswered
 	d.mu.Unlock()
-	if time.Now().Before(silent.until) {
-		return silent.err
+	if time.Now().Before(last.until) {
+		return last.err
 	}
 	asking, cancel := context.WithTimeout(ctx, layersTimeout)
 	defer cancel()
@@ -42,16 +42,16 @@ func (d *Directories) queryRuntime(ctx context.Context) error {
 		err = d.readDeadContainers(asking)
 	}
 	if err != nil && asking.Err() != nil && ctx.Err() == nil {
-		silent.unanswered++
-		pause := unansweredPause.After(silent.unanswered)
-		silent.until, silent.err = time.Now().Add(pause), fmt.Errorf("%w: the runtime is asked again after %s", err, pause)
-		err = silent.err
+		last.count++
+		pause := unansweredPause.After(last.count)
+		err = fmt.Errorf("%w: the next request follows after %s", err, pause)
+		last.until, last.err = time.Now().Add(pause), err
 	} else {
-		silent = silence{}
+		last = unanswered{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.silence = silent
+	d.unanswered = last
 	return err
 }
 
@@ -88,7 +88,7 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	if !at.Before(d.layers.at) { // else another request, sent later, was answered first
 		d.layers = l
 	}
-	d.silence.until = time.Time{}
+	d.unanswered.until = time.Time{}
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (n *node) canObserve(s signals.Signal) func(context.Context) error {
 }
 
 func (a *app) takeThread(context.Context) (err error) {
-	niced := agent.RaisePriority() // before TakeThread, whose thread keeps it between checks
+	niced := agent.RaisePriority() // first: between checks, the thread has the niceness of its creation
 	a.thread, err = agent.TakeThread()
 	return errors.Join(err, niced)
 }

@@ -51,7 +51,7 @@ type Server struct {
 	http     *http.Server
 	tls      *tls.Config
 	limits   Limits
-	shutdown time.Duration // shutdownWait
+	shutdown time.Duration // maximum time for responses in progress when the server ends
 }
 
 // New returns a server that does not listen yet.

@@ -69,16 +69,12 @@ func (t *regretRun) classify(d agent.Decision) error {
 	return nil
 }
 
-// shortestDip is the shortest time below the threshold in a step that recovers. A sampler that stood still for longer
-// may have missed it.
-const shortestDip = 250 * time.Millisecond
-
 // isRegret reports whether an eviction is a regret, see [Regret].
 func (p *past) isRegret(d *agent.Decision) bool {
 	if p.step.Exhausts {
 		return false
 	}
-	return d.Check != "periodic" || p.seen.Under == 0 && p.seen.MaxGap < shortestDip
+	return d.Check != "periodic" || p.seen.Under == 0
 }
 
 func (t *regretRun) row(s *Step) *Row {
