@@ -21,7 +21,7 @@ func (n kernelNode) Observe(into *signals.Observations, kind signals.Kind) {
 	n.Node.Observe(kind, time.Now(), into)
 }
 func (kernelNode) Measure(context.Context) []signals.Candidate { panic("pods are not read") }
-func (kernelNode) Stored() []signals.Candidate                 { panic("pods are not read") }
+func (kernelNode) Stored() []signals.Candidate                 { return nil }
 func (kernelNode) Checked(*agent.Outcome, *eviction.Policy)    {}
 func (kernelNode) Refresh(context.Context)                     {}
 func (kernelNode) Report(*agent.Decision)                      {}
