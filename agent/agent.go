@@ -143,6 +143,9 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.applyResults()
 		next := a.Step(ctx, time.Now())
+		if !a.inflight.Exiting() {
+			a.monitorThread.lowerOthers()
+		}
 		if time.Until(next) >= restTime && !a.inflight.Exiting() {
 			a.thread.Rest()
 		}

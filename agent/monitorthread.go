@@ -14,6 +14,7 @@ import (
 type monitorThread struct {
 	begin, end, done event
 	check            func(now time.Time) // set before begin; nil ends the thread
+	others           otherThreads        // raised at the begin of a kill
 }
 
 // newMonitorThread starts a thread with priority over the given one. [monitorThread.Close] ends it.
@@ -27,6 +28,9 @@ func newMonitorThread(thread *Thread) (*monitorThread, error) {
 		l.closeEvents()
 		return nil, err
 	}
+	if thread != nil {
+		l.others = otherThreads{realtime: thread.realtime, ordinary: thread.ordinary}
+	}
 	go l.run(thread.ahead())
 	return l, nil
 }
@@ -35,6 +39,7 @@ func (l *monitorThread) run(thread *Thread) {
 	thread.Hurry()
 	defer thread.Rest()
 	for l.begin.wait(-1); l.check != nil; l.begin.wait(-1) {
+		l.others.raise()
 		for !l.end.wait(attendPace) {
 			l.check(time.Now())
 		}
@@ -44,7 +49,8 @@ func (l *monitorThread) run(thread *Thread) {
 }
 
 // during calls f, and check every [attendPace] until f has returned. The two run concurrently and
-// must share no unprotected data. Without a thread a goroutine calls check.
+// must share no unprotected data. The process's other threads have real-time class until
+// [monitorThread.lowerOthers]. Without a thread a goroutine calls check.
 func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	if l == nil {
 		runBeside(f, check)
@@ -55,6 +61,13 @@ func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	f()
 	l.end.ring()
 	l.done.wait(-1)
+}
+
+// lowerOthers reverts the class of all other threads, after the last process of a kill has exited.
+func (l *monitorThread) lowerOthers() {
+	if l != nil {
+		l.others.lower()
+	}
 }
 
 // runBeside implements during with a goroutine.
@@ -86,6 +99,7 @@ func (l *monitorThread) Close() {
 	l.check = nil
 	l.begin.ring()
 	l.done.wait(-1)
+	l.others.lower()
 	l.closeEvents()
 }
 

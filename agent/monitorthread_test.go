@@ -1,13 +1,17 @@
 package agent
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// With a prepared thread, with one without real-time permission, and without a thread.
-func TestMonitorThread_ChecksUntilWorkIsDone(t *testing.T) {
-	granted, _ := TakeThread() // without permission it is tested as well
+// onMonitorThread runs a test with and without real-time permission. The process itself may have none.
+func onMonitorThread(t *testing.T, test func(t *testing.T, thread *Thread, l *monitorThread)) {
+	granted, _ := TakeThread()
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
 			l, err := newMonitorThread(thread)
@@ -15,11 +19,17 @@ func TestMonitorThread_ChecksUntilWorkIsDone(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			for range 3 {
-				tryMonitorThread(t, l)
-			}
+			test(t, thread, l)
 		})
 	}
+}
+
+func TestMonitorThread_ChecksUntilWorkIsDone(t *testing.T) {
+	onMonitorThread(t, func(t *testing.T, _ *Thread, l *monitorThread) {
+		for range 3 {
+			tryMonitorThread(t, l)
+		}
+	})
 	t.Run("none", func(t *testing.T) { tryMonitorThread(t, nil) })
 }
 
@@ -42,4 +52,49 @@ func tryMonitorThread(t *testing.T, l *monitorThread) {
 	if checks != after || checks < 3 {
 		t.Errorf("%d checks, %d when the work was done", checks, after)
 	}
+}
+
+// A kill raises an ordinary thread, which keeps its class and niceness otherwise. Without permission it is unchanged.
+func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
+	onMonitorThread(t, func(t *testing.T, thread *Thread, l *monitorThread) {
+		started, end := make(chan int), make(chan struct{})
+		defer close(end)
+		go func() {
+			runtime.LockOSThread()
+			started <- unix.Gettid()
+			<-end
+		}()
+		id := <-started
+		class := func() unix.SchedAttr {
+			attr, err := unix.SchedGetAttr(id, 0)
+			if err != nil {
+				t.Error(err)
+				return unix.SchedAttr{}
+			}
+			return *attr
+		}
+		before := class()
+		want := before.Policy
+		if thread.realtime != nil {
+			want = unix.SCHED_RR
+		}
+		for range 3 {
+			var got uint32
+			var once sync.Once
+			checked := make(chan struct{})
+			l.during(func() { <-checked }, func(time.Time) {
+				once.Do(func() {
+					got = class().Policy
+					close(checked)
+				})
+			})
+			if got != want {
+				t.Errorf("got class %d during a kill, want %d", got, want)
+			}
+			l.lowerOthers()
+			if after := class(); after != before {
+				t.Errorf("got %+v after a kill, want %+v", after, before)
+			}
+		}
+	})
 }

@@ -27,8 +27,8 @@ const restTime = 20 * time.Millisecond
 // Thread is the real-time thread for checks, decisions and kills. While memory falls and during a
 // check, the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
 // across cgroups. It gets a processor at once, however busy the node is. It does so little that
-// no other process misses the time, and its children do not inherit the class. No other thread of
-// the agent is real time.
+// no other process misses the time, and its children do not inherit the class. The agent's other
+// threads have the class only during a kill ([otherThreads]).
 type Thread struct {
 	realtime, ordinary *unix.SchedAttr // nil: not permitted
 	locked             bool

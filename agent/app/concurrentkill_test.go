@@ -72,7 +72,8 @@ func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait ti
 // Report implements agent.Reporter.
 func (c *manyProcesses) Report(d *agent.Decision) {
 	if d.Decision == agent.ReclaimDone && !c.over {
-		c.killing, c.over, c.whole = false, true, time.Since(c.begun)
+		now := time.Now()
+		c.killing, c.over, c.whole, c.maxGap = false, true, now.Sub(c.begun), max(c.maxGap, now.Sub(c.last))
 		close(c.reclaimed)
 	}
 }
@@ -135,6 +136,7 @@ func newManyProcesses(t *testing.T) *manyProcesses {
 		}
 	})
 	box := sandbox.Make(t, "crowd", 2<<30)
+	box.AwaitReaped(t)
 	const uid = "6f1d0d7c-2b4e-4a51-9c8a-000000000201"
 	pod, err := box.AddPod(uid, sandbox.BestEffort, "main")
 	if err != nil {

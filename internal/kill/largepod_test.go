@@ -22,6 +22,7 @@ func newLargePod(t *testing.T, processes int) *env {
 	t.Helper()
 	e := onMemory(t)
 	e.node = sandbox.Make(t, "crowd", 2<<30)
+	e.node.AwaitReaped(t)
 	e.pod = addPod(t, e.node, uid)
 	e.hog(e.pod, "main", fmt.Sprintf("crowd %d", processes))
 	e.grown(processes + 1)

@@ -11,7 +11,7 @@ import (
 // Sizes of the memory of a kill. A pod that exceeds them costs allocations, or a further round.
 const (
 	batch            = 1024 // pidfds open at a time
-	expectPIDs       = 8192
+	expectPIDs       = 16384
 	expectExemptDirs = 64
 	textSize         = 16 << 10
 	direntsSize      = 2 << 10 // for each level of a walk

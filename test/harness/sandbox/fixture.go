@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TB is the part of testing.TB that fixtures use.
@@ -30,6 +33,21 @@ func Make(t TB, name string, limit int64, options ...Option) *Node {
 		}
 	})
 	return n
+}
+
+// AwaitReaped has the test end only when process 1 has reaped what ran in the node. An orphan keeps its PID until
+// then: two pods of 16,000 processes, one after the other, can exhaust the 32,768 PIDs of a machine.
+func (n *Node) AwaitReaped(t TB) {
+	count := filepath.Join(n.Dir("pids"), "pids.current")
+	t.Cleanup(func() {
+		_, err := endAll(n.dirs(), time.Now().Add(patience))
+		for left := int64(1); err == nil && left > 0; left, err = readNumber(count) {
+			_, _ = unix.Poll(nil, 10) // the kernel sends no event
+		}
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // Run starts a hog in the pod's container for a test and executes the commands in sequence.

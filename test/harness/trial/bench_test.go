@@ -53,7 +53,7 @@ func benchmarkPass(b *testing.B, pods int, period time.Duration) {
 			b.Fatal(err)
 		}
 	}
-	observed, err := stats.OpenNode(stats.Options{NodeCgroup: n.Path()})
+	observed, err := stats.OpenNode(stats.Options{NodeCgroup: n.Path(), KubeReserved: 16 * mib})
 	if err != nil {
 		b.Fatal(err)
 	}
