@@ -140,12 +140,11 @@ func (a *Agent) Run(ctx context.Context) {
 		defer a.monitorThread.Close()
 	}
 	a.nextPeriodic = time.Now()
+	a.thread.Hurry()
 	for ctx.Err() == nil {
 		a.applyResults()
 		next := a.Step(ctx, time.Now())
-		if !a.inflight.Exiting() {
-			a.monitorThread.lowerOthers()
-		}
+		a.monitorThread.lowerOthers(a.inflight.Exiting())
 		if time.Until(next) >= restTime && !a.inflight.Exiting() {
 			a.thread.Rest()
 		}

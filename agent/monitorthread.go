@@ -28,9 +28,7 @@ func newMonitorThread(thread *Thread) (*monitorThread, error) {
 		l.closeEvents()
 		return nil, err
 	}
-	if thread != nil {
-		l.others = otherThreads{realtime: thread.realtime, ordinary: thread.ordinary}
-	}
+	l.others.permitted = thread != nil && thread.realtime != nil
 	go l.run(thread.ahead())
 	return l, nil
 }
@@ -49,8 +47,8 @@ func (l *monitorThread) run(thread *Thread) {
 }
 
 // during calls f, and check every [attendPace] until f has returned. The two run concurrently and
-// must share no unprotected data. The process's other threads have real-time class until
-// [monitorThread.lowerOthers]. Without a thread a goroutine calls check.
+// must share no unprotected data. The process's other threads have real-time class from then
+// until [monitorThread.lowerOthers]. Without a thread a goroutine calls check.
 func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	if l == nil {
 		runBeside(f, check)
@@ -63,9 +61,9 @@ func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	l.done.wait(-1)
 }
 
-// lowerOthers reverts the class of all other threads, after the last process of a kill has exited.
-func (l *monitorThread) lowerOthers() {
-	if l != nil {
+// lowerOthers reverts the class of all other threads, when no process of a kill is exiting or after [maxRaised].
+func (l *monitorThread) lowerOthers(exiting bool) {
+	if l != nil && (!exiting || time.Since(l.others.since) >= maxRaised) {
 		l.others.lower()
 	}
 }

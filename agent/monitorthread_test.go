@@ -54,13 +54,17 @@ func tryMonitorThread(t *testing.T, l *monitorThread) {
 	}
 }
 
-// A kill raises an ordinary thread, which keeps its class and niceness otherwise. Without permission it is unchanged.
+// A kill raises a thread of niceness 10, such as one that measures directories, and lowers it to that again: when the
+// processes have exited, or after a time. Without permission nothing changes.
 func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 	onMonitorThread(t, func(t *testing.T, thread *Thread, l *monitorThread) {
 		started, end := make(chan int), make(chan struct{})
 		defer close(end)
 		go func() {
 			runtime.LockOSThread()
+			if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10); err != nil {
+				t.Error(err)
+			}
 			started <- unix.Gettid()
 			<-end
 		}()
@@ -78,7 +82,7 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 		if thread.realtime != nil {
 			want = unix.SCHED_RR
 		}
-		for range 3 {
+		for _, late := range []bool{false, true, false} {
 			var got uint32
 			var once sync.Once
 			checked := make(chan struct{})
@@ -91,7 +95,13 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 			if got != want {
 				t.Errorf("got class %d during a kill, want %d", got, want)
 			}
-			l.lowerOthers()
+			if l.lowerOthers(true); class().Policy != want {
+				t.Errorf("got %+v while processes exit, want class %d", class(), want)
+			}
+			if late {
+				l.others.since = l.others.since.Add(-maxRaised)
+			}
+			l.lowerOthers(late)
 			if after := class(); after != before {
 				t.Errorf("got %+v after a kill, want %+v", after, before)
 			}

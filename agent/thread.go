@@ -12,9 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowestRealtime is enough for priority over all fairly scheduled threads, and yields to all
-// other real-time threads of the node.
-const lowestRealtime = 1
+// Priorities of real-time class. The lowest ones are enough for priority over all fairly scheduled threads, and yield
+// to most other real-time threads of the node.
+const (
+	othersPriority = 1 // of the other threads, during a kill (otherThreads)
+	threadPriority = 2 // of a Thread
+)
 
 // highestNice is the niceness with the largest weight within a cgroup.
 const highestNice = -20
@@ -38,7 +41,7 @@ type Thread struct {
 // of its caller. Returns an error without the permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
 	t := &Thread{}
-	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowestRealtime, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: threadPriority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ordinary, err := unix.SchedGetAttr(0, 0)

@@ -41,11 +41,12 @@ func (n *Node) AwaitReaped(t TB) {
 	count := filepath.Join(n.Dir("pids"), "pids.current")
 	t.Cleanup(func() {
 		_, err := endAll(n.dirs(), time.Now().Add(patience))
-		for left := int64(1); err == nil && left > 0; left, err = readNumber(count) {
+		left := int64(1)
+		for until := time.Now().Add(hogPatience); err == nil && left > 0 && time.Now().Before(until); left, err = readNumber(count) {
 			_, _ = unix.Poll(nil, 10) // the kernel sends no event
 		}
-		if err != nil {
-			t.Errorf("%v", err)
+		if err != nil || left > 0 {
+			t.Errorf("%d processes of the node not reaped by process 1 within %s, error %v", left, hogPatience, err)
 		}
 	})
 }
