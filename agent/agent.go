@@ -144,8 +144,9 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.applyResults()
 		next := a.Step(ctx, time.Now())
-		a.monitorThread.lowerOthers(a.inflight.Exiting())
-		if time.Until(next) >= restTime && !a.inflight.Exiting() {
+		exiting := a.inflight.Exiting()
+		a.monitorThread.lowerOthers(exiting)
+		if time.Until(next) >= restTime && !exiting {
 			a.thread.Rest()
 		}
 		a.wokenBy = a.notifier.Wait(next)

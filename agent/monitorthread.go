@@ -61,7 +61,7 @@ func (l *monitorThread) during(f func(), check func(now time.Time)) {
 	l.done.wait(-1)
 }
 
-// lowerOthers reverts the class of all other threads, when no process of a kill is exiting or after [maxRaised].
+// lowerOthers reverts the class of all other threads, when no kill waits for processes, or after [maxRaised].
 func (l *monitorThread) lowerOthers(exiting bool) {
 	if l != nil && (!exiting || time.Since(l.others.since) >= maxRaised) {
 		l.others.lower()

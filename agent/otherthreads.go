@@ -2,7 +2,6 @@ package agent
 
 import (
 	"os"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -10,11 +9,11 @@ import (
 )
 
 // maxRaised bounds the real-time class of the other threads. It is three times what 16,000 processes take to exit. A
-// process that cannot exit does not extend it.
+// process that cannot exit does not extend it; a kill under way at that time does, until it returns.
 const maxRaised = 5 * time.Second
 
-// otherThreads gives all ordinary threads of the process the real-time class, below the checking thread, while the
-// processes of a killed pod exit. Checks need them: Go's scheduler has locks, and a garbage collection stops
+// otherThreads gives all ordinary threads of the process the real-time class, below the checking thread, during an
+// immediate kill and the wait for its processes. Checks need them: Go's scheduler has locks, and a garbage collection stops
 // every thread. Beside 16,000 processes that exit, an ordinary thread got no processor for up to 1 s, and no check was
 // made meanwhile.
 type otherThreads struct {
@@ -22,13 +21,18 @@ type otherThreads struct {
 	since     time.Time // zero: ordinary
 }
 
+// class is the class of a thread, with its priority within a real-time class.
+type class struct{ policy, priority uint32 }
+
+var ordinaryClass, raisedClass = class{unix.SCHED_NORMAL, 0}, class{unix.SCHED_RR, othersPriority}
+
 // raise sets the class. Threads started later inherit it.
 func (o *otherThreads) raise() {
 	if !o.permitted || !o.since.IsZero() {
 		return
 	}
 	o.since = time.Now()
-	setClassOfAll(unix.SchedAttr{Policy: unix.SCHED_NORMAL}, unix.SCHED_RR, othersPriority)
+	changeAll(ordinaryClass, raisedClass)
 }
 
 // lower reverts raise. The threads keep their niceness.
@@ -37,9 +41,8 @@ func (o *otherThreads) lower() {
 		return
 	}
 	o.since = time.Time{}
-	raised := unix.SchedAttr{Policy: unix.SCHED_RR, Priority: othersPriority}
 	for range maxPasses {
-		if setClassOfAll(raised, unix.SCHED_NORMAL, 0) == 0 {
+		if changeAll(raisedClass, ordinaryClass) == 0 {
 			return
 		}
 	}
@@ -48,20 +51,16 @@ func (o *otherThreads) lower() {
 // maxPasses bounds how often lower lists the threads. A thread not listed yet can start another one.
 const maxPasses = 3
 
-// setClassOfAll sets the class of all threads of the process that have another given class. It returns their number.
-func setClassOfAll(from unix.SchedAttr, policy, priority uint32) (changed int) {
-	tasks, _ := os.ReadDir("/proc/self/task") // what is listed up to an error is changed
-	for _, task := range tasks {
-		id, err := strconv.Atoi(task.Name())
-		if err != nil {
-			continue
-		}
+// changeAll gives all threads of a class another one, and returns their number.
+func changeAll(from, to class) (changed int) {
+	ids, _ := threadIDs() // what is listed up to an error is changed
+	for _, id := range ids {
 		was, err := unix.SchedGetAttr(id, 0)
-		if err != nil || was.Policy != from.Policy || was.Priority != from.Priority {
+		if err != nil || (class{was.Policy, was.Priority}) != from {
 			continue
 		}
 		// A thread may have ended since, and its ID be another process's.
-		if unix.Tgkill(os.Getpid(), id, 0) == nil && setScheduler(id, policy, priority) {
+		if unix.Tgkill(os.Getpid(), id, 0) == nil && setScheduler(id, to) {
 			changed++
 		}
 	}
@@ -69,8 +68,8 @@ func setClassOfAll(from unix.SchedAttr, policy, priority uint32) (changed int) {
 }
 
 // setScheduler calls sched_setscheduler(2), which keeps the niceness. It reports success.
-func setScheduler(id int, policy, priority uint32) bool {
-	param := int32(priority) // struct sched_param
-	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(id), uintptr(policy), uintptr(unsafe.Pointer(&param)))
+func setScheduler(id int, to class) bool {
+	param := int32(to.priority) // struct sched_param
+	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(id), uintptr(to.policy), uintptr(unsafe.Pointer(&param)))
 	return errno == 0
 }

@@ -63,17 +63,25 @@ func TakeThread() (*Thread, error) {
 // RaisePriority sets the highest niceness for all threads of the process, present and future. It counts
 // within the agent's own cgroup. Returns an error without the permission.
 func RaisePriority() error {
-	tasks, err := os.ReadDir("/proc/self/task")
-	for _, task := range tasks {
-		id, convErr := strconv.Atoi(task.Name())
-		if convErr == nil {
-			err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, id, highestNice))
-		}
+	ids, err := threadIDs()
+	for _, id := range ids {
+		err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, id, highestNice))
 	}
 	if err != nil {
 		return fmt.Errorf("niceness %d: %w", highestNice, err)
 	}
 	return nil
+}
+
+// threadIDs lists the threads of the process. Along with an error it returns those listed before it.
+func threadIDs() (ids []int, err error) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		if id, err := strconv.Atoi(task.Name()); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // Hurry switches to the real-time class, before a check.
