@@ -40,6 +40,7 @@ func (l *monitorThread) run(thread *Thread) {
 		l.others.raise()
 		for !l.end.wait(attendPace) {
 			l.check(time.Now())
+			l.lowerOthers(true)
 		}
 		l.done.ring()
 	}

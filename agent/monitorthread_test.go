@@ -106,5 +106,18 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 				t.Errorf("got %+v after a kill, want %+v", after, before)
 			}
 		}
+
+		checks, bound := 0, make(chan struct{})
+		l.during(func() { <-bound }, func(time.Time) {
+			switch checks++; checks {
+			case 1:
+				l.others.since = l.others.since.Add(-maxRaised)
+			case 2:
+				if got := class(); got != before {
+					t.Errorf("got %+v during a kill after %v, want %+v", got, maxRaised, before)
+				}
+				close(bound)
+			}
+		})
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRaised bounds the real-time class of the other threads. It is three times what 16,000 processes take to exit. A
-// process that cannot exit does not extend it; a kill under way at that time does, until it returns.
+// maxRaised bounds the real-time class of the other threads. It is three times what 16,000 processes take to exit. Neither
+// a process that cannot exit nor a kill under way extends it.
 const maxRaised = 5 * time.Second
 
 // otherThreads gives all ordinary threads of the process the real-time class, below the checking thread, during an

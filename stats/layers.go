@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/internal/backoff"
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
@@ -14,26 +13,14 @@ import (
 // measured without layers rather than late.
 const layersTimeout = 2 * time.Second
 
-// unansweredPause is the pause of regular measurements after a runtime has not answered in time. The runtime
-// completes abandoned requests too: the next one at once would be slower still, and finally no container
-// could be started or ended. containerd has nothing new for 10 s in any case.
-var unansweredPause = backoff.Bounds{Min: 10 * time.Second, Max: time.Minute}
-
-// unanswered is the state after requests to the runtime without an answer in time.
-type unanswered struct {
-	count int       // successive requests without an answer
-	until time.Time // end of the pause
-	err   error     // of the last request
-}
-
 // queryRuntime queries the runtime for a regular measurement, which it delays by at most layersTimeout.
 // Returns the last error in the pause after no answer.
 func (d *Directories) queryRuntime(ctx context.Context) error {
 	d.mu.Lock()
 	last := d.unanswered
 	d.mu.Unlock()
-	if time.Now().Before(last.until) {
-		return last.err
+	if err := last.paused(); err != nil {
+		return err
 	}
 	asking, cancel := context.WithTimeout(ctx, layersTimeout)
 	defer cancel()
@@ -41,14 +28,7 @@ func (d *Directories) queryRuntime(ctx context.Context) error {
 	if err == nil {
 		err = d.readDeadContainers(asking)
 	}
-	if err != nil && asking.Err() != nil && ctx.Err() == nil {
-		last.count++
-		pause := unansweredPause.After(last.count)
-		err = fmt.Errorf("%w: the next request follows after %s", err, pause)
-		last.until, last.err = time.Now().Add(pause), err
-	} else {
-		last = unanswered{}
-	}
+	err = last.note(ctx, asking, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.unanswered = last

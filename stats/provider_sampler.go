@@ -21,6 +21,8 @@ type sampler struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
 
+	unanswered unanswered // of the goroutine
+
 	usages  []signals.Usage // returned by the last measurement
 	scratch []signals.Candidate
 	failed  error
@@ -70,11 +72,15 @@ const minSampleInterval = time.Second
 
 func (s *sampler) isFresh() bool { return time.Since(s.last.Load().ended) < minSampleInterval }
 
-// sample queries once. Without an answer the previous one stays and ages.
+// sample queries once, but not in the pause after no answer. Without an answer the previous one stays and ages.
 func (s *sampler) sample(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Period)
+	if s.unanswered.paused() != nil {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, s.o.Period)
 	defer cancel()
-	usages, err := s.query(ctx)
+	usages, err := s.query(asking)
+	err = s.unanswered.note(ctx, asking, err)
 	now := time.Now()
 	if usages == nil {
 		usages = s.last.Load().usages

@@ -186,7 +186,7 @@ var mayUse = []struct {
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/kubectl-plimsoll", "internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "its output is discarded or redirected to the program's log; no package logs with it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster", "test/harness/nodee2e"}, "input of users is decoded in one place"},
-	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests (docs/internals/decisions/010)"},
+	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it reports changes of manifests and of the disarm file (docs/internals/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/", "internal/output", "test/harness/manpage"}, "the command line belongs to the program, not to its packages; flags of kubectl's printers need the command"},
 	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config", "internal/kube/user", "test/harness/manpage"}, "flags are made from each program's table of options, and those of a connection by client-go"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},

@@ -148,22 +148,25 @@ func (a *app) readCluster() {
 	}
 }
 
-// The node is examined every examinePeriod. While findings prevent arming, the interval
+// The node is examined every examinePeriod, and when the kubelet was restarted: whether that is so is read every
+// kubeletPace, from refusedPeriod after an examination on. While findings prevent arming, the interval
 // begins at 2 min, twice refusedPeriod, and doubles up to that. Rights cost the API server
 // one request each, of thousands of nodes: they are checked at the start, after a change
 // of settings, and in every rightsEvery-th examination.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute
+	kubeletPace   = 10 * time.Second
 	rightsEvery   = 6
 )
 
-// examine has the doctor examine the node at the start, periodically, and after a change of
-// settings.
+// examine has the doctor examine the node at the start, periodically, after a restart of the kubelet, and
+// after a change of settings.
 func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
 	for n := 0; ctx.Err() == nil; n++ {
-		if found, err := a.findings(ctx, n%rightsEvery == 0); err != nil {
+		found, kubelet, err := a.findings(ctx, n%rightsEvery == 0)
+		if err != nil {
 			a.log.Error("Failed to examine the node, using the previous findings", "error", err)
 		} else {
 			a.arming.update(func(w *arming.Inputs) { w.Findings = arming.Findings{Known: true, Errors: found} })
@@ -171,28 +174,46 @@ func (a *app) examine(ctx context.Context) {
 		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
 			pause = examinePeriod
 		}
-		timer := time.NewTimer(pause - rand.N(pause/10))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-a.settingChanged:
+		if awaitExamination(ctx, pause-rand.N(pause/10), a.settingChanged, kubelet.Replaced) {
 			n, pause = -1, refusedPeriod
 		}
-		timer.Stop()
+		kubelet.Close()
+	}
+}
+
+// awaitExamination waits for the next examination: for pause, or until the kubelet is replaced, or a setting
+// changes, or ctx ends. It reports whether a setting changed.
+func awaitExamination(ctx context.Context, pause time.Duration, changed <-chan struct{}, replaced func() bool) bool {
+	due := time.Now().Add(pause)
+	timer := time.NewTimer(min(pause, refusedPeriod))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+			return true
+		case <-timer.C:
+			left := time.Until(due)
+			if left <= 0 || replaced() {
+				return false
+			}
+			timer.Reset(min(left, kubeletPace))
+		}
 	}
 }
 
 // missingRight is the code of the finding that needs a check of rights.
 const missingRight = "right-missing"
 
-// findings returns the codes of the doctor's errors. If rights are not checked, or the API
-// server does not answer, the last finding about them holds. Returns an error if the node
+// findings returns the codes of the doctor's errors, and the kubelet that it found. If rights are not checked,
+// or the API server does not answer, the last finding about them holds. Returns an error if the node
 // can not be examined.
-func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
+func (a *app) findings(ctx context.Context, rights bool) (found []string, kubelet probe.KubeletProcess, err error) {
 	_, fault := cri.Locate(a.config.ContainerRuntimeEndpoint, a.config.HostRoot)
 	o, err := examine.Options(a.watch.Config(), a.api, a.runtime, fault)
 	if err != nil {
-		return nil, err
+		return nil, kubelet, err
 	}
 	if !rights {
 		o.Rights = nil
@@ -202,14 +223,14 @@ func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
 	}
 	facts := probe.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, kubelet, err
 	}
-	found := doctor.Errors(doctor.Examine(facts), nil)
+	found = doctor.Errors(doctor.Examine(facts), nil)
 	answered := rights && (facts.Server == nil || facts.Server.Denied.Known)
 	if !answered && slices.Contains(a.arming.current().findings, missingRight) {
 		found = append(found, missingRight)
 	}
-	return found, nil
+	return found, probe.FindKubelet(o.ProcRoot, facts.Processes.Value), nil
 }
 
 // catchDisarmSignal catches SIGUSR1, which would end the process, from the start on.

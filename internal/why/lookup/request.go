@@ -153,7 +153,7 @@ func (r *Request) none(all found) error {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
-		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status, or plimsoll doctor --cluster. In another namespace: give --eviction-record-namespace.")
+		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status, or kubectl plimsoll doctor. In another namespace: give --eviction-record-namespace.")
 		return fmt.Errorf("%s", b.String())
 	}
 	if all.podErr != nil {

@@ -1,0 +1,51 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"plimsoll.dev/plimsoll/internal/doctor"
+)
+
+// KubeletProcess is the process of the node's kubelet, whose configuration was read. A kubelet reads it
+// only at its start, so that another process may have another one. The zero value is no process.
+type KubeletProcess struct {
+	procRoot string
+	cmdline  *os.File // empty, or an error, once the process has ended
+}
+
+// FindKubelet returns the kubelet among the processes of procRoot. It returns the zero value if there is
+// none, as on k3s, whose server has the kubelet within its own process. [KubeletProcess.Close] closes it.
+func FindKubelet(procRoot string, all []doctor.Process) KubeletProcess {
+	i := slices.IndexFunc(all, func(p doctor.Process) bool { return p.Name == kubeletName })
+	if i < 0 {
+		return KubeletProcess{}
+	}
+	file, err := os.Open(filepath.Join(procRoot, strconv.Itoa(all[i].PID), "cmdline"))
+	if err != nil {
+		return KubeletProcess{} // it has ended since
+	}
+	return KubeletProcess{procRoot: procRoot, cmdline: file}
+}
+
+// Replaced reports whether the process has ended and another process of a kubelet runs. It is false while
+// no kubelet runs, and for the zero value. It costs a read; once the process has ended, a list of all processes.
+func (k KubeletProcess) Replaced() bool {
+	if k.cmdline == nil || !k.ended() {
+		return false
+	}
+	all, _ := processes(k.procRoot)
+	return slices.ContainsFunc(all, func(p doctor.Process) bool { return p.Name == kubeletName })
+}
+
+func (k KubeletProcess) ended() bool {
+	n, _ := k.cmdline.ReadAt(make([]byte, 1), 0)
+	return n == 0
+}
+
+// Close releases the process.
+func (k KubeletProcess) Close() {
+	_ = k.cmdline.Close() // of none, an error
+}
