@@ -200,7 +200,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 
 test-race: ## the packages with goroutines, under the race detector
 	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -vet=off -skip '$(LONG)' $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 20m -skip '$(LONG)' $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
@@ -227,7 +227,7 @@ V2_KERNEL    ?=
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
 test-node-v2: components build ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)
-	$(call NODE_V2,20m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
+	$(call NODE_V2,30m) -test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$'
 
 # What every scenario printed is kept in a document.
 TRANSCRIPT    = docs/internals/whole-node-transcript.md

@@ -10,10 +10,10 @@ import (
 func TestAwaitExamination(t *testing.T) {
 	const never = -1
 	for _, c := range []struct {
-		about                            string
+		about                              string
 		pause, replaced, changed, canceled time.Duration
-		want                             time.Duration
-		wantChanged                      bool
+		want                               time.Duration
+		wantChanged                        bool
 	}{
 		{about: "nothing happens", pause: examinePeriod, replaced: never, changed: never, canceled: never, want: examinePeriod},
 		{about: "short pause", pause: 30 * time.Second, replaced: 0, changed: never, canceled: never, want: 30 * time.Second},

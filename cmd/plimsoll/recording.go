@@ -167,6 +167,9 @@ func readRecording(in io.Reader, name string) ([]byte, error) {
 	for _, s := range segments {
 		total += s.Size
 	}
+	if err := checkWholeRoom(procDir, total); err != nil {
+		return nil, err
+	}
 	all := make([]byte, 0, min(total, recordingcmd.MaxBytes)) // growing it would take twice as much
 	for data, err := range contents(segments) {
 		if err != nil {

@@ -40,6 +40,11 @@ func checkRoom(proc, what string, need int64) error {
 		"raise the limit (agent.resources.limits.memory of the chart), or read the files on the node", what, recordingcmd.Size(int64(left)), recordingcmd.Size(need))
 }
 
+// checkWholeRoom is checkRoom for a command that holds all segments of a directory, of a total size.
+func checkWholeRoom(proc string, total int64) error {
+	return checkRoom(proc, "read a whole recording", leastRoom+total+total/2)
+}
+
 // checkExportRoom is checkRoom for the export of a directory, which holds one segment at a time.
 func checkExportRoom(proc, dir string) error {
 	need := int64(leastRoom)

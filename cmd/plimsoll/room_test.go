@@ -44,23 +44,25 @@ func TestCheckRoom_BesideAgent(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		about, limit, stat string
-		top, export        bool
+		top, export, whole bool
 	}{
-		{"much is left", "268435456\n", used(100), true, true},
-		{"enough for one segment and a half", "268435456\n", used(256 - 32 - 12), true, true},
-		{"less than that", "268435456\n", used(256 - 32 - 11), true, false},
-		{"enough for top", "268435456\n", used(256 - 32), true, false},
-		{"less than that", "268435456\n", used(256 - 31), false, false},
-		{"no limit", "max\n", used(1000), true, true},
-		{"an unreadable limit", "much\n", used(1000), true, true},
-		{"unreadable statistics", "268435456\n", "", true, true},
+		{"much is left", "268435456\n", used(100), true, true, true},
+		{"enough for 64 MiB and a half", "268435456\n", used(256 - 32 - 96), true, true, true},
+		{"less than that", "268435456\n", used(256 - 32 - 95), true, true, false},
+		{"enough for one segment and a half", "268435456\n", used(256 - 32 - 12), true, true, false},
+		{"less than that", "268435456\n", used(256 - 32 - 11), true, false, false},
+		{"enough for top", "268435456\n", used(256 - 32), true, false, false},
+		{"less than that", "268435456\n", used(256 - 31), false, false, false},
+		{"no limit", "max\n", used(1000), true, true, true},
+		{"an unreadable limit", "much\n", used(1000), true, true, true},
+		{"unreadable statistics", "268435456\n", "", true, true, true},
 	} {
 		proc := container(t, tc.limit, tc.stat)
 		o := top{dir: dir, output: "json", proc: proc}
 		for command, got := range map[string]struct {
 			err error
 			may bool
-		}{"top": {o.run(context.Background(), io.Discard, nil), tc.top}, "export": {checkExportRoom(proc, dir), tc.export}} {
+		}{"top": {o.run(context.Background(), io.Discard, nil), tc.top}, "export": {checkExportRoom(proc, dir), tc.export}, "report": {checkWholeRoom(proc, 64<<20), tc.whole}} {
 			if (got.err == nil) != got.may || got.err != nil && !strings.Contains(got.err.Error(), "raise the limit (agent.resources.limits.memory of the chart)") {
 				t.Errorf("%s, %s: %v", tc.about, command, got.err)
 			}
