@@ -39,8 +39,9 @@ func (l *monitorThread) run(thread *Thread) {
 	for l.begin.wait(-1); l.check != nil; l.begin.wait(-1) {
 		l.others.raise()
 		for !l.end.wait(attendPace) {
-			l.check(time.Now())
-			l.lowerOthers(true)
+			now := time.Now()
+			l.check(now)
+			l.others.update(true, now)
 		}
 		l.done.ring()
 	}
@@ -63,9 +64,10 @@ func (l *monitorThread) during(f func(), check func(now time.Time)) {
 }
 
 // lowerOthers reverts the class of all other threads, when no kill waits for processes, or after [maxRaised].
+// The loop calls it after every check.
 func (l *monitorThread) lowerOthers(exiting bool) {
-	if l != nil && (!exiting || time.Since(l.others.since) >= maxRaised) {
-		l.others.lower()
+	if l != nil {
+		l.others.update(exiting, time.Now())
 	}
 }
 
@@ -98,7 +100,7 @@ func (l *monitorThread) Close() {
 	l.check = nil
 	l.begin.ring()
 	l.done.wait(-1)
-	l.others.lower()
+	l.others.update(false, time.Now())
 	l.closeEvents()
 }
 

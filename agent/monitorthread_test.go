@@ -65,6 +65,7 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 			if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10); err != nil {
 				t.Error(err)
 			}
+			setScheduler(unix.Gettid(), ordinaryClass) // the thread may be from a test before
 			started <- unix.Gettid()
 			<-end
 		}()
@@ -104,6 +105,13 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 			l.lowerOthers(late)
 			if after := class(); after != before {
 				t.Errorf("got %+v after a kill, want %+v", after, before)
+			}
+			if thread.realtime != nil {
+				setScheduler(id, raisedClass) // as of a thread whose creation began during the kill
+				l.others.listed = l.others.listed.Add(-latePace)
+				if l.lowerOthers(false); class() != before {
+					t.Errorf("got %+v of a late thread, want %+v", class(), before)
+				}
 			}
 		}
 

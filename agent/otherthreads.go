@@ -18,7 +18,9 @@ const maxRaised = 5 * time.Second
 // made meanwhile.
 type otherThreads struct {
 	permitted bool
-	since     time.Time // zero: ordinary
+	since     time.Time // of the raise; zero: ordinary
+	lowered   time.Time // the last change back; zero: no thread can have the class any more
+	listed    time.Time // when threads were last changed back, or none was found
 }
 
 // class is the class of a thread, with its priority within a real-time class.
@@ -31,25 +33,36 @@ func (o *otherThreads) raise() {
 	if !o.permitted || !o.since.IsZero() {
 		return
 	}
-	o.since = time.Now()
+	o.since, o.lowered = time.Now(), time.Time{}
 	changeAll(ordinaryClass, raisedClass)
 }
 
-// lower reverts raise. The threads keep their niceness.
-func (o *otherThreads) lower() {
-	if o.since.IsZero() {
+// update reverts raise when no process exits any more, or after [maxRaised]. The threads keep their niceness.
+func (o *otherThreads) update(exiting bool, now time.Time) {
+	raised := !o.since.IsZero()
+	switch {
+	case raised && exiting && now.Sub(o.since) < maxRaised:
+		return
+	case raised:
+		o.since, o.lowered = time.Time{}, now
+	case o.lowered.IsZero() || now.Sub(o.listed) < latePace:
 		return
 	}
-	o.since = time.Time{}
-	for range maxPasses {
-		if changeAll(raisedClass, ordinaryClass) == 0 {
-			return
-		}
+	o.listed = now
+	if changeAll(raisedClass, ordinaryClass) > 0 {
+		o.lowered = now
+	} else if now.Sub(o.lowered) >= lateThreads {
+		o.lowered = time.Time{}
 	}
 }
 
-// maxPasses bounds how often lower lists the threads. A thread not listed yet can start another one.
-const maxPasses = 3
+// Threads are listed once more at the first check after every latePace, until lateThreads after the last change. A
+// thread inherits the class at the beginning of clone(2), and is listed from its end on. In between, its parent can
+// wait for a processor.
+const (
+	latePace    = time.Second
+	lateThreads = 10 * time.Second
+)
 
 // changeAll gives all threads of a class another one, and returns their number.
 func changeAll(from, to class) (changed int) {

@@ -13,7 +13,7 @@ import (
 // only at its start, so that another process may have another one. The zero value is no process.
 type KubeletProcess struct {
 	procRoot string
-	cmdline  *os.File // empty, or an error, once the process has ended
+	comm     *os.File // of no content once the process has ended
 }
 
 // FindKubelet returns the kubelet among the processes of procRoot. It returns the zero value if there is
@@ -23,17 +23,17 @@ func FindKubelet(procRoot string, all []doctor.Process) KubeletProcess {
 	if i < 0 {
 		return KubeletProcess{}
 	}
-	file, err := os.Open(filepath.Join(procRoot, strconv.Itoa(all[i].PID), "cmdline"))
+	file, err := os.Open(filepath.Join(procRoot, strconv.Itoa(all[i].PID), "comm"))
 	if err != nil {
 		return KubeletProcess{} // it has ended since
 	}
-	return KubeletProcess{procRoot: procRoot, cmdline: file}
+	return KubeletProcess{procRoot: procRoot, comm: file}
 }
 
 // Replaced reports whether the process has ended and another process of a kubelet runs. It is false while
 // no kubelet runs, and for the zero value. It costs a read; once the process has ended, a list of all processes.
 func (k KubeletProcess) Replaced() bool {
-	if k.cmdline == nil || !k.ended() {
+	if k.comm == nil || !k.ended() {
 		return false
 	}
 	all, _ := processes(k.procRoot)
@@ -41,11 +41,11 @@ func (k KubeletProcess) Replaced() bool {
 }
 
 func (k KubeletProcess) ended() bool {
-	n, _ := k.cmdline.ReadAt(make([]byte, 1), 0)
+	n, _ := k.comm.ReadAt(make([]byte, 1), 0)
 	return n == 0
 }
 
 // Close releases the process.
 func (k KubeletProcess) Close() {
-	_ = k.cmdline.Close() // of none, an error
+	_ = k.comm.Close() // of none, an error
 }

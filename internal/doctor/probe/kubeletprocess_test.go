@@ -26,7 +26,7 @@ func TestKubeletProcess_Replaced(t *testing.T) {
 	end := func(pid string) { // an open file of an ended process is empty, or fails
 		t.Helper()
 		dir := filepath.Join(procRoot, pid)
-		if err := os.Truncate(filepath.Join(dir, "cmdline"), 0); err != nil {
+		if err := os.Truncate(filepath.Join(dir, "comm"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
