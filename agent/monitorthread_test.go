@@ -56,28 +56,33 @@ func tryMonitorThread(t *testing.T, l *monitorThread) {
 
 // A kill raises a thread of niceness 10, such as one that measures directories, and lowers it to that again: when the
 // processes have exited, or after a time. Without permission nothing changes.
+// niceThread starts an ordinary thread of niceness 10. It returns its ID, and what reads its class.
+func niceThread(t *testing.T) (id int, class func() unix.SchedAttr) {
+	started, end := make(chan int), make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10); err != nil {
+			t.Error(err)
+		}
+		setScheduler(unix.Gettid(), ordinaryClass) // the thread may be from a test before
+		started <- unix.Gettid()
+		<-end
+	}()
+	id = <-started
+	return id, func() unix.SchedAttr {
+		attr, err := unix.SchedGetAttr(id, 0)
+		if err != nil {
+			t.Error(err)
+			return unix.SchedAttr{}
+		}
+		return *attr
+	}
+}
+
 func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 	onMonitorThread(t, func(t *testing.T, thread *Thread, l *monitorThread) {
-		started, end := make(chan int), make(chan struct{})
-		defer close(end)
-		go func() {
-			runtime.LockOSThread()
-			if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10); err != nil {
-				t.Error(err)
-			}
-			setScheduler(unix.Gettid(), ordinaryClass) // the thread may be from a test before
-			started <- unix.Gettid()
-			<-end
-		}()
-		id := <-started
-		class := func() unix.SchedAttr {
-			attr, err := unix.SchedGetAttr(id, 0)
-			if err != nil {
-				t.Error(err)
-				return unix.SchedAttr{}
-			}
-			return *attr
-		}
+		id, class := niceThread(t)
 		before := class()
 		want := before.Policy
 		if thread.realtime != nil {
