@@ -62,7 +62,7 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 // every read of the clock would cost 5 µs. A late timer interrupt on a busy host does not stop
 // the kernel.
 func qemu(o *options, k *kernel, initramfs string, disks []string, console string) []string {
-	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check quiet"
+	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check"
 	if o.systemd {
 		line += " net.ifnames=0 " + wire.RootVariable + "=/dev/vda " + wire.FilesVariable + "=/dev/vdb"
 	}
@@ -146,7 +146,8 @@ func (m *machine) run(ctx context.Context, args []string) error {
 	m.listen(report, bootTimer)
 	err = cmd.Wait()
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // a machine that hangs is idle or busy
+		return fmt.Errorf("%w; it used %v of processor time", cause, used.Round(time.Millisecond))
 	}
 	if err != nil {
 		return fmt.Errorf("qemu: %w", err)
