@@ -54,8 +54,6 @@ func tryMonitorThread(t *testing.T, l *monitorThread) {
 	}
 }
 
-// A kill raises a thread of niceness 10, such as one that measures directories, and lowers it to that again: when the
-// processes have exited, or after a time. Without permission nothing changes.
 // niceThread starts an ordinary thread of niceness 10. It returns its ID, and what reads its class.
 func niceThread(t *testing.T) (id int, class func() unix.SchedAttr) {
 	started, end := make(chan int), make(chan struct{})
@@ -80,6 +78,8 @@ func niceThread(t *testing.T) (id int, class func() unix.SchedAttr) {
 	}
 }
 
+// A kill raises a thread of niceness 10, such as one that measures directories, and lowers it to that again: when the
+// processes have exited, or after a time. Without permission nothing changes.
 func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 	onMonitorThread(t, func(t *testing.T, thread *Thread, l *monitorThread) {
 		id, class := niceThread(t)
@@ -112,7 +112,7 @@ func TestMonitorThread_RaisesOtherThreadsDuringKill(t *testing.T) {
 				t.Errorf("got %+v after a kill, want %+v", after, before)
 			}
 			if thread.realtime != nil {
-				setScheduler(id, raisedClass) // as of a thread whose creation began during the kill
+				setScheduler(id, raisedClass) // as for a thread created while the class was given
 				l.others.listed = l.others.listed.Add(-latePace)
 				if l.lowerOthers(false); class() != before {
 					t.Errorf("got %+v of a late thread, want %+v", class(), before)

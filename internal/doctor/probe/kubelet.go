@@ -71,6 +71,8 @@ func KubeletSources(procRoot, hostRoot, place string) (kubeletconfig.Sources, er
 
 const kubeletName = "kubelet"
 
+func isKubelet(p doctor.Process) bool { return p.Name == kubeletName }
+
 // Flags of a kubelet that name its configuration.
 const (
 	fileFlag      = "config"
@@ -85,7 +87,7 @@ func kubeletSources(all []doctor.Process, hostRoot, place string) (s kubeletconf
 	found = place
 	for _, p := range all {
 		given, named := kubeletconfig.Flag(p.Args, flag)
-		if p.Name != kubeletName || !named || filepath.Clean(given) != filepath.Clean(place) {
+		if !isKubelet(p) || !named || filepath.Clean(given) != filepath.Clean(place) {
 			continue
 		}
 		s.Args = p.Args

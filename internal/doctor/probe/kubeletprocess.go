@@ -9,17 +9,17 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor"
 )
 
-// KubeletProcess is the process of the node's kubelet, whose configuration was read. A kubelet reads it
-// only at its start, so that another process may have another one. The zero value is no process.
+// KubeletProcess is the process of the node's kubelet. A kubelet reads its configuration only at its start, so
+// that another process may have another one. The zero value is no process.
 type KubeletProcess struct {
 	procRoot string
 	comm     *os.File // of no content once the process has ended
 }
 
 // FindKubelet returns the kubelet among the processes of procRoot. It returns the zero value if there is
-// none, as on k3s, whose server has the kubelet within its own process. [KubeletProcess.Close] closes it.
+// none, as on k3s, where the kubelet is part of the server's process. [KubeletProcess.Close] closes it.
 func FindKubelet(procRoot string, all []doctor.Process) KubeletProcess {
-	i := slices.IndexFunc(all, func(p doctor.Process) bool { return p.Name == kubeletName })
+	i := slices.IndexFunc(all, isKubelet)
 	if i < 0 {
 		return KubeletProcess{}
 	}
@@ -37,7 +37,7 @@ func (k KubeletProcess) Replaced() bool {
 		return false
 	}
 	all, _ := processes(k.procRoot)
-	return slices.ContainsFunc(all, func(p doctor.Process) bool { return p.Name == kubeletName })
+	return slices.ContainsFunc(all, isKubelet)
 }
 
 func (k KubeletProcess) ended() bool {

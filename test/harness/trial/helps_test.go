@@ -17,18 +17,15 @@ const tinyPods = 12
 // twelve tiny pods. None of them goes, and the log names the consumer. The kubelet's choice evicts pods
 // until the limit for ineffective evictions, or all of them.
 func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
-	for _, c := range []struct{ holder, rate, choice string }{
-		{"daemon", "20MiB/s", "helps"},
-		{"daemon", "300MiB/s", "helps"},
-		{"daemon", "20MiB/s", "kubelet"},
-		{"critical pod", "20MiB/s", "helps"},
-		{"critical pod", "300MiB/s", "helps"},
-		{"critical pod", "300MiB/s", "kubelet"}, // the rate is not part of the kubelet's choice
-	} {
-		t.Run(fmt.Sprintf("%s at %s, %s", c.holder, c.rate, c.choice), func(t *testing.T) {
-			parallel(t)
-			besideHolder(t, c.holder, c.rate, c.choice)
-		})
+	for _, holder := range []string{"daemon", "critical pod"} {
+		for _, rate := range []string{"20MiB/s", "300MiB/s"} {
+			for _, choice := range []string{"helps", "kubelet"} {
+				t.Run(fmt.Sprintf("%s at %s, %s", holder, rate, choice), func(t *testing.T) {
+					parallel(t)
+					besideHolder(t, holder, rate, choice)
+				})
+			}
+		}
 	}
 }
 
