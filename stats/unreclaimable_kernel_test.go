@@ -14,14 +14,22 @@ import (
 // fillVariable names the file that this binary fills before it exits, if the variable is set.
 const fillVariable = "PLIMSOLL_TEST_FILL"
 
-// fillIfRequested writes 64 MiB to a file and exits, like a crashing container.
+// fillIfRequested writes 64 MiB to a file and exits, like a crashing container. It writes small
+// parts, because the race detector's memory for one buffer of that size fills the cgroup.
 func fillIfRequested() {
 	name := os.Getenv(fillVariable)
 	if name == "" {
 		return
 	}
-	if err := os.WriteFile(name, make([]byte, 64<<20), 0o600); err != nil {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
 		os.Exit(1)
+	}
+	part := make([]byte, 64<<10)
+	for range 64 << 20 / len(part) {
+		if _, err := f.Write(part); err != nil {
+			os.Exit(1)
+		}
 	}
 	os.Exit(0)
 }
