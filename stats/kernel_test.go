@@ -17,7 +17,6 @@ import (
 
 func TestMain(m *testing.M) {
 	hog.RunIfSet()
-	fillIfRequested()
 	os.Exit(m.Run())
 }
 

@@ -1,38 +1,13 @@
 package stats
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/hog"
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
-
-// fillVariable names the file that this binary fills before it exits, if the variable is set.
-const fillVariable = "PLIMSOLL_TEST_FILL"
-
-// fillIfRequested writes 64 MiB to a file and exits, like a crashing container. It writes small
-// parts, because the race detector's memory for one buffer of that size fills the cgroup.
-func fillIfRequested() {
-	name := os.Getenv(fillVariable)
-	if name == "" {
-		return
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		os.Exit(1)
-	}
-	part := make([]byte, 64<<10)
-	for range 64 << 20 / len(part) {
-		if _, err := f.Write(part); err != nil {
-			os.Exit(1)
-		}
-	}
-	os.Exit(0)
-}
 
 // TestPods_ChargesFilesInMemoryWithoutProcesses checks that files in memory are charged to a
 // pod without processes, and that page cache of a disk is not counted.
@@ -65,9 +40,7 @@ func TestPods_ChargesFilesInMemoryWithoutProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fill := exec.Command(os.Args[0])
-		fill.Env = append(os.Environ(), fillVariable+"="+filepath.Join(c.dir, "file"))
-		started, err := box.Start(pod, "main", fill)
+		started, err := box.Start(pod, "main", hog.Command("keep 64MiB in "+c.dir))
 		if err != nil {
 			t.Fatal(err)
 		}
