@@ -31,7 +31,7 @@ type Trace struct {
 	Attempts    []PlanResult // Err and DryRun
 	Deletions   []Deletion
 	// Changes: the check has changed what later ones decide by, beyond what its verdict has: the base of
-	// growth, or the effect of an eviction.
+	// growth, the effect of an eviction, or the condition that has its turn last.
 	Changes bool
 
 	deletionsNoted bool

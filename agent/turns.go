@@ -65,10 +65,14 @@ func (c *Checker) nextHard() bool {
 
 // noteServed stores the condition of the target as the last one that was served.
 func (c *Checker) noteServed() {
-	c.lastServed = 0
+	var served signals.ConditionSet
 	if t := c.outcome.Verdict.Target; t != nil {
-		c.lastServed.Add(t.Signal.Definition().Condition)
+		served.Add(t.Signal.Definition().Condition)
 	}
+	if served != c.lastServed {
+		c.Trace.noteChange()
+	}
+	c.lastServed = served
 }
 
 // beginTurn begins the turn of a threshold: the verdict's target.

@@ -244,13 +244,19 @@ func TestRecord_RepeatsFindingsWithoutPods(t *testing.T) {
 	if got := check(signals.Periodic, false); got.Brief || len(got.Act.Measured) != 1 {
 		t.Error("a periodic check is brief")
 	}
-	f.pods = append(f.pods, candidate("hog", 500*mib))
+	f.pods = []signals.Candidate{candidate("hog", 500*mib)}
 	result.Err = errors.New("no")
 	if got := check(signals.Early, false); got.Brief || len(got.Act.Failed) != 1 {
 		t.Error("another finding is brief")
 	}
 	if got := check(signals.Early, false); !got.Brief {
 		t.Error("the same failure again is not brief")
+	}
+	result.Err = errors.Join(result.Err, agent.ErrStopChoosing)
+	for _, brief := range []bool{false, true} { // from then on the condition has its turn last
+		if got := check(signals.Early, false); got.Brief != brief {
+			t.Errorf("the same failure, which ends the choice: brief %t", got.Brief)
+		}
 	}
 	result.Err = nil
 	for range 2 {
