@@ -109,16 +109,28 @@ func (a *apiPods) pods() []signals.Pod {
 }
 
 func (a *apiPods) fault() error {
-	if a.Synced() || a.saved || a.fromRuntime.Load() != nil {
+	if a.known() {
 		return nil
 	}
-	return a.Err()
+	return cmp.Or(a.Err(), errNotListed)
 }
+
+// known reports whether any source has listed the pods.
+func (a *apiPods) known() bool { return a.Synced() || a.saved || a.fromRuntime.Load() != nil }
+
+// await waits until the pods are known. Returns the fault if ctx ends before.
+func (a *apiPods) await(ctx context.Context) error {
+	repeat(ctx, listPoll, func() bool { return !a.known() })
+	return a.fault()
+}
+
+// listPoll is the interval between looks at whether the pods are listed.
+const listPoll = 50 * time.Millisecond
 
 // hostImages waits for the API server's list of pods and returns the images of those with
 // access to the node. Returns an error if ctx ends before.
 func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
-	repeat(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
+	repeat(ctx, listPoll, func() bool { return !a.Synced() })
 	if !a.Synced() {
 		return nil, cmp.Or(a.Err(), errNotListed)
 	}

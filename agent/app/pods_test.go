@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +12,27 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
+
+// Pods of the API server are known once it, the runtime or the state file has listed them.
+func TestAPIPods_UnknownUntilListed(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for about, list := range map[string]func(*apiPods, chan struct{}){
+		"API server": func(_ *apiPods, sends chan struct{}) { close(sends) },
+		"runtime":    func(p *apiPods, _ chan struct{}) { p.fromRuntime.Store(&[]signals.Pod{}) },
+		"state file": func(p *apiPods, _ chan struct{}) { p.saved = true },
+	} {
+		sends := make(chan struct{})
+		p := podsOfServer(t, sends)
+		if err := p.await(ended); !errors.Is(err, errNotListed) {
+			t.Errorf("%s, before the list: %v", about, err)
+		}
+		list(p, sends)
+		if err := p.await(t.Context()); err != nil {
+			t.Errorf("%s, behind it: %v", about, err)
+		}
+	}
+}
 
 func TestPodsToSave_BoundsPartsPerPod(t *testing.T) {
 	var active []signals.Pod

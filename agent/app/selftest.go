@@ -43,8 +43,9 @@ func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
 		{What: "having a processor in time", Try: a.takeThread,
 			Loss: "a check or a kill may be late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
-		{What: "knowing the node's pods", Try: func(context.Context) error { return a.podsKnown() },
-			Loss: "an unknown pod is never evicted", Remedy: "see the error"},
+	}
+	if a.apiPods == nil {
+		checks = append(checks, a.podsCheck(func(context.Context) error { return a.podsKnown() }))
 	}
 	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signals.AllocatableMemoryAvailable),
@@ -52,6 +53,10 @@ func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 	}
 	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
 		Loss: "some pods cannot be killed, or only slowly", Remedy: "see each line of the error"})
+}
+
+func (a *app) podsCheck(try func(context.Context) error) agent.Check {
+	return agent.Check{What: "knowing the node's pods", Try: try, Loss: "an unknown pod is never evicted", Remedy: "see the error"}
 }
 
 func (n *node) canObserve(s signals.Signal) func(context.Context) error {
@@ -84,6 +89,13 @@ func (a *app) remoteChecks() (checks []agent.Check) {
 	if a.runtime != nil {
 		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: a.canReachRuntime,
 			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
+	}
+	if a.apiPods != nil { // the first check of the node waits for them
+		checks = append(checks, a.podsCheck(func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+			defer cancel()
+			return a.apiPods.await(ctx)
+		}))
 	}
 	if a.api != nil {
 		checks = append(checks, agent.Check{What: "knowing the own Node", Try: a.canReadNode,

@@ -75,6 +75,9 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	first := s.start("--eviction-hard=memory.available<1Mi") // the next agent knows the pods from the state file
+	s.knows(calm, holder)
+	s.must(first.Stop())
 	for restarts := int32(0); s.get(holder).Status.ContainerStatuses[0].State.Waiting == nil; restarts++ {
 		s.crash(holder, restarts)
 	}
