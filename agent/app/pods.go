@@ -118,9 +118,11 @@ func (a *apiPods) fault() error {
 // known reports whether any source has listed the pods.
 func (a *apiPods) known() bool { return a.Synced() || a.saved || a.fromRuntime.Load() != nil }
 
-// await waits until the pods are known. Returns the fault if ctx ends before.
+// await waits for the API server's list. Until ctx ends, or a request fails, other pods do not suffice: by
+// those of the state file a container may run that has ended, and those of the runtime have no priority.
+// Returns the fault if none are known then.
 func (a *apiPods) await(ctx context.Context) error {
-	repeat(ctx, listPoll, func() bool { return !a.known() })
+	repeat(ctx, listPoll, func() bool { return !a.Synced() && (a.Err() == nil || !a.known()) })
 	return a.fault()
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -17,19 +18,23 @@ import (
 func TestAPIPods_UnknownUntilListed(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for about, list := range map[string]func(*apiPods, chan struct{}){
-		"API server": func(_ *apiPods, sends chan struct{}) { close(sends) },
-		"runtime":    func(p *apiPods, _ chan struct{}) { p.fromRuntime.Store(&[]signals.Pod{}) },
-		"state file": func(p *apiPods, _ chan struct{}) { p.saved = true },
+	for about, list := range map[string]func(*apiPods){
+		"API server alone": func(*apiPods) {},
+		"runtime":          func(p *apiPods) { p.fromRuntime.Store(&[]signals.Pod{}) },
+		"state file":       func(p *apiPods) { p.saved = true },
 	} {
 		sends := make(chan struct{})
 		p := podsOfServer(t, sends)
 		if err := p.await(ended); !errors.Is(err, errNotListed) {
-			t.Errorf("%s, before the list: %v", about, err)
+			t.Errorf("%s, before any list: %v", about, err)
 		}
-		list(p, sends)
-		if err := p.await(t.Context()); err != nil {
-			t.Errorf("%s, behind it: %v", about, err)
+		list(p)
+		if err := p.await(ended); (err == nil) != p.known() {
+			t.Errorf("%s, without an answer of the server: %v", about, err)
+		}
+		time.AfterFunc(2*listPoll, func() { close(sends) })
+		if err := p.await(t.Context()); err != nil || !p.Synced() {
+			t.Errorf("%s: %v, the server's list was waited for: %t", about, err, p.Synced())
 		}
 	}
 }

@@ -75,13 +75,14 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	first := s.start("--eviction-hard=memory.available<1Mi") // the next agent knows the pods from the state file
-	s.knows(calm, holder)
-	s.must(first.Stop())
 	for restarts := int32(0); s.get(holder).Status.ContainerStatuses[0].State.Waiting == nil; restarts++ {
 		s.crash(holder, restarts)
 	}
+	s.must(os.WriteFile(s.disarmFile(), nil, 0o600)) // until the agent knows which containers run
 	a := s.start("--eviction-hard=memory.available<400Mi")
+	s.knows(calm, holder)
+	s.await(a, agent.WouldEvict)
+	s.must(os.Remove(s.disarmFile()))
 	d := s.await(a, agent.Evicted, agent.Failed)
 	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || !toldInTime(d) {
 		t.Fatalf("%+v", d)
