@@ -44,19 +44,12 @@ func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 		{What: "having a processor in time", Try: a.takeThread,
 			Loss: "a check or a kill may be late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
 	}
-	if a.apiPods == nil {
-		checks = append(checks, a.podsCheck(func(context.Context) error { return a.podsKnown() }))
-	}
 	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signals.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
 	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
 		Loss: "some pods cannot be killed, or only slowly", Remedy: "see each line of the error"})
-}
-
-func (a *app) podsCheck(try func(context.Context) error) agent.Check {
-	return agent.Check{What: "knowing the node's pods", Try: try, Loss: "an unknown pod is never evicted", Remedy: "see the error"}
 }
 
 func (n *node) canObserve(s signals.Signal) func(context.Context) error {
@@ -84,19 +77,14 @@ func (n *node) canKill(ctx context.Context) error {
 	return errors.Join(lacks...)
 }
 
-// remoteChecks returns the self-test of what needs an answer of runtime or API server.
+// remoteChecks returns the self-test of what may need an answer of runtime or API server.
 func (a *app) remoteChecks() (checks []agent.Check) {
 	if a.runtime != nil {
 		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: a.canReachRuntime,
 			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
 	}
-	if a.apiPods != nil { // the first check of the node waits for them
-		checks = append(checks, a.podsCheck(func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-			defer cancel()
-			return a.apiPods.await(ctx)
-		}))
-	}
+	checks = append(checks, agent.Check{What: "knowing the node's pods", Try: a.awaitPods,
+		Loss: "an unknown pod is never evicted", Remedy: "see the error"})
 	if a.api != nil {
 		checks = append(checks, agent.Check{What: "knowing the own Node", Try: a.canReadNode,
 			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
@@ -116,6 +104,16 @@ func (a *app) canReachRuntime(ctx context.Context) error {
 	}
 	a.log.Info("Connected to the container runtime", "endpoint", a.runtime.Endpoint(), "runtime", found)
 	return a.node.disks.Locate(ctx)
+}
+
+// awaitPods waits for the API server's list of pods. Other sources have theirs already.
+func (a *app) awaitPods(ctx context.Context) error {
+	if a.apiPods == nil {
+		return a.podsKnown()
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return a.apiPods.await(ctx)
 }
 
 func (a *app) canReadNode(ctx context.Context) error {
