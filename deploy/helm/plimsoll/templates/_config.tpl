@@ -77,13 +77,23 @@ nodeMonitorPeriod nodeMonitorGracePeriod nodeStartupGracePeriod podEvictionTimeo
 {{- define "plimsoll.port" -}}{{ regexFind "[0-9]+$" . }}{{- end }}
 
 {{/*
-A kubelet's probe runs the program in the container, which connects to a Unix socket:
-no other pod can reach it, whatever the network allows. Starting a process is slow on
-a busy node, and costs more than a connection: few probes, with much time.
+The probes of a container, which run the program in it. It connects to a Unix socket: no
+other pod can reach it, whatever the network allows. The runtime needs more processor time
+to start it than an idle agent: few probes, with much time. A node without processor time
+starts no process for minutes. That is no reason for a restart, which needs more of it.
 */}}
+{{- define "plimsoll.probes" -}}
+startupProbe:
+  {{- include "plimsoll.probe" (dict "check" "livez" "socket" . "period" 5 "failures" 60) | nindent 2 }}
+livenessProbe:
+  {{- include "plimsoll.probe" (dict "check" "livez" "socket" . "period" 60 "failures" 5) | nindent 2 }}
+readinessProbe:
+  {{- include "plimsoll.probe" (dict "check" "readyz" "socket" . "period" 60 "failures" 2) | nindent 2 }}
+{{- end }}
 {{- define "plimsoll.probe" -}}
 exec:
-  command: [/plimsoll, health, {{ .check }}, --socket={{ .socket }}]
+  command: [/plimsoll, health, {{ .check }}, --socket={{ .socket }}, --timeout=20s]
 periodSeconds: {{ .period }}
-timeoutSeconds: 10
+timeoutSeconds: 30
+failureThreshold: {{ .failures }}
 {{- end }}
