@@ -192,7 +192,7 @@ func (t *tree) tracked(test *testing.T) []string {
 // isCore reports whether a package belongs to the functional core.
 func isCore(dir string) bool {
 	switch dir {
-	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/arming/preview", "internal/clusterstatus", "internal/doctor/groups", "internal/document", "internal/natural", "internal/oomkill", "internal/timerqueue", "internal/vitals", "internal/why":
+	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/arming/preview", "internal/clusterstatus", "internal/doctor", "internal/doctor/groups", "internal/document", "internal/natural", "internal/oomkill", "internal/timerqueue", "internal/vitals", "internal/why":
 		return true
 	case "lifecycle/app", "lifecycle/convert", "lifecycle/config":
 		return false

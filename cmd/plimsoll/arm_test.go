@@ -163,6 +163,8 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
 		"one agent in the namespace": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--heartbeat-namespace=prod"}, 0,
 			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
+		"agents in two namespaces": {append(elsewhere, in("plimsoll-system", agentLease("c", "false", "", 0))), true, []string{"disarm", "--all"}, 0,
+			[]string{"1 of 1 nodes: disarmed", "unaffected are the agents of other namespaces: prod (2). Repeat the command there with --heartbeat-namespace"}, "disarmed"},
 	} {
 		t.Run(about, func(t *testing.T) {
 			d, kubeconfig := newFakeServer(t, test.leases...)

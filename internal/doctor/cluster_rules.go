@@ -15,13 +15,13 @@ const AgentFindings = "agent-findings"
 // clusterRules are all rules for a cluster.
 var clusterRules = []rule[ClusterFacts]{
 	{Code{"two-lifecycle-controllers", Error, "The controller acts (--mode=replace) while kube-controller-manager's node-lifecycle or taint-eviction controller does: both taint nodes and evict pods.",
-		"switch kube-controller-manager's off (--controllers=*,-node-lifecycle-controller,-taint-eviction-controller), or run the controller with --mode=observe"},
+		"switch kube-controller-manager's off (append ,-node-lifecycle-controller,-taint-eviction-controller to its --controllers, default *), or run the controller with --mode=observe"},
 		func(f *ClusterFacts) []trouble { return one(twoControllers(f)) }},
 	{Code{"no-lifecycle-controller", Warning, "No controller detects lost nodes: pods of a dead node are not replaced.",
 		"run the controller with --mode=replace, or enable node-lifecycle-controller and taint-eviction-controller in kube-controller-manager"},
 		func(f *ClusterFacts) []trouble { return one(noController(f)) }},
 	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it is unknown whether kube-controller-manager's lifecycle controllers act too.",
-		"check that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself only reports while another one writes"},
+		"check that --controllers of kube-controller-manager has -node-lifecycle-controller and -taint-eviction-controller; the controller itself only reports while another one writes"},
 		func(f *ClusterFacts) []trouble { return one(unclearControllers(f)) }},
 	{Code{AgentFindings, Error, "An agent has found errors on its node: unless they are accepted, no setting in the cluster arms it.",
 		"run plimsoll doctor on the node; each finding has a remedy"},

@@ -76,26 +76,46 @@ func (r *Request) noAgents(none noAgentsError) error {
 
 // otherNamespaces returns a sentence about the namespaces that have agents.
 func (r *Request) otherNamespaces() string {
-	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
-	defer cancel()
-	found, err := r.countAgents(ctx, metav1.NamespaceAll)
-	if err != nil {
-		return fmt.Sprintf("Other namespaces were not searched: %v. Check --heartbeat-namespace and the context", err)
-	}
-	here := found[r.Namespace]
-	delete(found, r.Namespace)
-	var places []string
-	for _, namespace := range slices.Sorted(maps.Keys(found)) {
-		places = append(places, fmt.Sprintf("%s (%d)", namespace, found[namespace]))
-	}
-	if more := len(places) - maxNamespaces; more > 0 {
-		places = append(places[:maxNamespaces], fmt.Sprintf("and %d more", more))
-	}
+	here, places, err := r.agentsElsewhere()
 	switch {
-	case len(places) > 0:
-		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --heartbeat-namespace"
+	case err != nil:
+		return fmt.Sprintf("Other namespaces were not searched: %v. Check --heartbeat-namespace and the context", err)
+	case places != "":
+		return "Namespaces with agents: " + places + ". Give --heartbeat-namespace"
 	case here > 0:
 		return fmt.Sprintf("The namespace %s has leases of %d other agents. Check the names of the nodes", r.Namespace, here)
 	}
 	return "No namespace of this cluster has agents. Check the context, and whether the agents run"
+}
+
+// writeUnaffected names the namespaces whose agents stay as they are: who disarms all nodes in an emergency may not know
+// that there are more. An unsuccessful search is reported, and changes no outcome.
+func (r *Request) writeUnaffected() {
+	_, places, err := r.agentsElsewhere()
+	switch {
+	case err != nil:
+		fmt.Fprintf(r.Out, "agents of other namespaces are unaffected, and were not searched for: %v\n", err)
+	case places != "":
+		fmt.Fprintf(r.Out, "unaffected are the agents of other namespaces: %s. Repeat the command there with --heartbeat-namespace\n", places)
+	}
+}
+
+// agentsElsewhere returns the number of agents in the namespace, and a list of the other namespaces with theirs.
+func (r *Request) agentsElsewhere() (here int, places string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
+	defer cancel()
+	found, err := r.countAgents(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return 0, "", err
+	}
+	here = found[r.Namespace]
+	delete(found, r.Namespace)
+	var others []string
+	for _, namespace := range slices.Sorted(maps.Keys(found)) {
+		others = append(others, fmt.Sprintf("%s (%d)", namespace, found[namespace]))
+	}
+	if more := len(others) - maxNamespaces; more > 0 {
+		others = append(others[:maxNamespaces], fmt.Sprintf("and %d more", more))
+	}
+	return here, strings.Join(others, ", "), nil
 }

@@ -54,6 +54,9 @@ func (r *Request) Run(ctx context.Context) error {
 	if none, is := errors.AsType[noAgentsError](err); is {
 		return r.noAgents(none)
 	}
+	if r.All && r.Setting == arming.Disarm && (err == nil || errors.Is(err, errNotAll)) {
+		r.writeUnaffected()
+	}
 	return err
 }
 
