@@ -88,8 +88,8 @@ func (r *Request) otherNamespaces() string {
 	return "No namespace of this cluster has agents. Check the context, and whether the agents run"
 }
 
-// writeUnaffected names the namespaces whose agents stay as they are: who disarms all nodes in an emergency may not know
-// that there are more. An unsuccessful search is reported, and changes no outcome.
+// writeUnaffected writes which other namespaces have agents: in an emergency, an agent that stays armed must not be
+// overlooked. A failed search is reported, and changes no outcome.
 func (r *Request) writeUnaffected() {
 	_, places, err := r.agentsElsewhere()
 	switch {
