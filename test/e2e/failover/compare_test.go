@@ -23,6 +23,7 @@ const (
 func (t *failoverRun) check() {
 	t.led = t.renewals()
 	slices.SortFunc(t.led, func(a, b renewal) int { return a.at.Compare(b.at) })
+	t.slow = t.spans()
 	late := map[string]time.Duration{}
 	evictions := 0
 	for _, d := range t.deaths {
@@ -56,19 +57,50 @@ func (t *failoverRun) limit(from, to time.Time) time.Duration {
 	return slack + requestsEach*t.slowness(from, to)
 }
 
+// silentFrom returns the time from which a node counts as silent, if it became Unknown at a moment: a grace period after its
+// last heartbeat, or --outage-grace after the end of an outage. A request that takes about requestTimeout may be one.
+func (t *failoverRun) silentFrom(d *death, unknown time.Time) time.Time {
+	from := d.last.Done.Add(grace)
+	for _, s := range t.slow {
+		if s.took() >= requestTimeout*3/4 && s.begin.Before(from.Add(slack)) && s.end.Before(unknown) {
+			from = later(from, s.end.Add(outageGrace))
+		}
+	}
+	return from
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// span is the time of a request, or between two renewals of the leader's lease less their interval.
+type span struct{ begin, end time.Time }
+
+func (s span) took() time.Duration { return s.end.Sub(s.begin) }
+
+// spans returns the times of requests, by their begin.
+func (t *failoverRun) spans() (all []span) {
+	for _, p := range t.pulses {
+		all = append(all, span{p.Sent, p.Done})
+	}
+	for i := range len(t.led) - 1 {
+		if last, next := t.led[i].at.Add(leaseRetry), t.led[i+1].at; next.After(last) && !t.takenOver(next) {
+			all = append(all, span{last, next})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.begin.Compare(b.begin) })
+	return all
+}
+
 // slowness returns the maximum delay of a request between two moments: the response time of the API server, or how late
 // the leader renewed its lease. On a machine busy with other work, everything takes longer.
 func (t *failoverRun) slowness(from, to time.Time) (maximum time.Duration) {
-	within := func(begin, end time.Time) bool { return end.After(from) && begin.Before(to) }
-	for _, p := range t.pulses {
-		if within(p.Sent, p.Done) {
-			maximum = max(maximum, p.Done.Sub(p.Sent))
-		}
-	}
-	for i := range len(t.led) - 1 {
-		last, next := t.led[i].at, t.led[i+1].at
-		if within(last, next) && !t.takenOver(next) {
-			maximum = max(maximum, next.Sub(last)-leaseRetry)
+	for _, s := range t.slow {
+		if s.end.After(from) && s.begin.Before(to) {
+			maximum = max(maximum, s.took())
 		}
 	}
 	return maximum
@@ -94,7 +126,7 @@ func (t *failoverRun) compare(d *death, late map[string]time.Duration) (eviction
 	if !ok || !ok2 {
 		return 0
 	}
-	notLater("Unknown", unknown, t.due(d.last.Done.Add(grace), renew))
+	notLater("Unknown", unknown, t.due(t.silentFrom(d, unknown), renew))
 	notLater("tainted", tainted, t.due(unknown, 0))
 	added := t.added(d)
 	for _, pod := range d.pods {

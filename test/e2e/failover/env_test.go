@@ -27,7 +27,11 @@ const (
 	lease = 3 * time.Second
 	// leaseRetry is the interval at which the leader renews its lease.
 	leaseRetry = 500 * time.Millisecond
-	agentGrace = 3 * time.Second // --agent-grace
+	// renewDeadline is that of the leader's lease. Half of it bounds each request of a controller.
+	renewDeadline  = 2 * time.Second
+	requestTimeout = renewDeadline / 2
+	outageGrace    = grace           // --outage-grace
+	agentGrace     = 3 * time.Second // --agent-grace
 	// slack is the tolerated delay on an idle machine, and the extra time in which a wrong action would show.
 	slack = time.Second
 	// patience bounds every wait, as a protection against hangs.

@@ -62,9 +62,9 @@ var launched atomic.Int64
 var flags = []string{
 	"controller", "--mode=replace", "--logging-format=json", "--healthz-bind-address=127.0.0.1:0",
 	"--node-monitor-period=1s", "--node-monitor-grace-period=" + grace.String(), "--node-startup-grace-period=5s",
-	"--node-renew-interval=" + renew.String(), "--outage-grace=" + grace.String(), "--agent-grace=" + agentGrace.String(), "--mass-failure-window=2s",
+	"--node-renew-interval=" + renew.String(), "--outage-grace=" + outageGrace.String(), "--agent-grace=" + agentGrace.String(), "--mass-failure-window=2s",
 	"--node-eviction-rate=100", "--unhealthy-zone-threshold=1",
-	"--leader-elect-lease-duration=" + lease.String(), "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=" + leaseRetry.String(),
+	"--leader-elect-lease-duration=" + lease.String(), "--leader-elect-renew-deadline=" + renewDeadline.String(), "--leader-elect-retry-period=" + leaseRetry.String(),
 }
 
 // start runs a controller and waits until it is ready to lead; args override the flags.
