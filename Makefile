@@ -362,7 +362,7 @@ trial-upgrade: components ## the chart upgraded and rolled back on a whole node 
 	REPEAT=$(REPEAT) $(GO) test -count=1 -v -timeout 60m -run TestNode_UpgradesWhileMemoryGrows $(WHOLE)
 
 trial-oncall: components ## a whole node with PROBLEM, left to a person with the client and the kubeconfig in DIR until DIR has a file named done (root)
-	PROBLEM=$(PROBLEM) DIR=$(abspath $(or $(DIR),bin/oncall)) $(GO) test -count=1 -v -timeout 120m -run TestNode_HasProblem $(WHOLE)
+	PROBLEM=$(PROBLEM) DIR=$(abspath $(or $(DIR),bin/oncall)) $(GO) test -count=1 -v -timeout 150m -run TestNode_HasProblem $(WHOLE)
 
 bench-lifecycle: ## the controller beside Kubernetes' own at 1 000 to 15 000 nodes, and alone at 150 000 (about 2 hours; 12 GiB)
 	$(GO) -C test/harness/upstream build -o ../../../bin/upstream .

@@ -39,7 +39,7 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"agent-missing", Warning, "A node has no agent.", "check that the DaemonSet tolerates the node's taints, and selects it"},
 		withoutAgent},
 	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
-		"plimsoll arm NODE, or --all"},
+		"find out why (kubectl plimsoll status -o wide), then plimsoll arm NODE; --all arms every node that is not disarmed by name"},
 		notArmed},
 	{Code{"agents-differ-in-version", Warning, "Agents are of different versions.", "wait for the rolling update to end, or check why it does not proceed"},
 		func(f *ClusterFacts) []trouble {

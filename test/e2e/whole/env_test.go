@@ -49,6 +49,7 @@ type env struct {
 	*cluster.Cluster
 	api     kubernetes.Interface // as the administrator
 	rec     *recorder.Recorder
+	others  *hollow.Farm // nodes without a machine
 	release *release
 	static  string // the kubelet's directory of manifests
 
@@ -91,10 +92,11 @@ func newEnv(t testing.TB, audit *recorder.Audit) *env {
 // secondNode adds the second node, which gets no pods.
 func (s *env) secondNode() {
 	s.Helper()
-	farm, err := hollow.Start(context.WithoutCancel(s.Context()), hollow.Options{Client: s.api, Renew: 2 * time.Second})
+	var err error
+	s.others, err = hollow.Start(context.WithoutCancel(s.Context()), hollow.Options{Client: s.api, Renew: 2 * time.Second})
 	s.must(err)
-	s.Cleanup(farm.Close)
-	_, err = farm.Add(s.Context(), "elsewhere", nil)
+	s.Cleanup(s.others.Close)
+	_, err = s.others.Add(s.Context(), "elsewhere", nil)
 	s.must(err)
 	_, err = s.Kubectl(s.Context(), "cordon", "elsewhere")
 	s.must(err)

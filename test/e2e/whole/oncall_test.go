@@ -17,8 +17,9 @@ import (
 
 // A problem is planted on an armed node and shows its symptom.
 type problem struct {
-	config map[string]any // of the agent
-	plant  func(*env)
+	config  map[string]any    // of the agent
+	kubelet map[string]string // thresholds of the kubelet instead of the backstop's, before the agent is armed
+	plant   func(*env)
 }
 
 // problems of an operator, by name (`make trial-oncall`).
@@ -53,8 +54,9 @@ var problems = map[string]problem{
 		s.fillUntil(100*mib, host)
 	}},
 	"threshold": {
-		config: map[string]any{"evictionHard": map[string]any{"allocatableMemory.available": "1Mi"}},
-		plant:  (*env).grows,
+		config:  map[string]any{"evictionHard": map[string]any{"allocatableMemory.available": "1Mi"}},
+		kubelet: map[string]string{"allocatableMemory.available": "0%"},                   // 60Mi would keep the agent disarmed
+		plant:   func(s *env) { s.deploy(cluster.Hog("leaky", "fill 1GiB at 500MiB/s")) }, // 1Mi protects up to 18 MiB/s
 	},
 	"kubelet": {plant: func(s *env) {
 		higher := maps.Clone(backstop)
@@ -81,12 +83,19 @@ func TestNode_HasProblem(t *testing.T) {
 	s.buildImage()
 	s.buildClient()
 	s.install(agentConfig(planted.config))
+	s.must(s.others.Clear(s.Context())) // a node without an agent would be a second problem
 	s.idleCritical()
+	if planted.kubelet != nil {
+		thresholds := maps.Clone(backstop)
+		maps.Copy(thresholds, planted.kubelet)
+		s.must(s.Node.Reconfigure(s.Context(), map[string]any{"evictionHard": thresholds}))
+	}
 	s.arm()
 	s.began = time.Now()
 	s.pods(requesting(cluster.Hog("web", "fill 100MiB"), 120*mib), requesting(cluster.Hog("db", "fill 150MiB"), 180*mib))
 	planted.plant(s)
 	s.must(os.MkdirAll(dir, 0o755))
+	s.must(os.RemoveAll(filepath.Join(dir, "done"))) // of an earlier trial
 	for file, of := range map[string]string{"kubectl-plimsoll": s.release.client, "kubeconfig": s.release.kubeconfig} {
 		text, err := os.ReadFile(of)
 		s.must(err)
