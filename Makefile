@@ -323,22 +323,27 @@ RESULTS     ?= bin/node-pressure-bench.results
 node-pressure-bench-vm: MACHINE := $(or $(MACHINE),virtual machine)
 NPB          = bin/node-pressure-bench run -runs $(RUNS) -seed $(SEED) -incidents '$(INCIDENTS)' -contestants '$(CONTESTANTS)' -machine '$(MACHINE)'
 NPB_REPORT   = bin/node-pressure-bench report -in $(RESULTS) -html $(RESULTS)/report.html -markdown $(RESULTS)/report.md -picture $(RESULTS)/report.svg
-# The virtual machine has the peers and the real programs of the incidents from Debian. Results are collected also
-# if it ends early.
+# The virtual machine has the peers and the real programs of the incidents from Debian. Each result is kept when it
+# arrives, and a further start leaves out what is there.
 NPB_SUITE    = bookworm
 NPB_PACKAGES = earlyoom nohang oomd systemd-oomd stress-ng redis-server postgresql default-jdk-headless gcc python3
-NPB_VM       = bin/vm run -limit 48h -systemd -suite $(NPB_SUITE) $(addprefix -package ,$(NPB_PACKAGES)) $(1) -put bin/plimsoll -put bin/node-pressure-loop \
-  -put bin/node-pressure-kubelet -put bin/components/kubelet -- $(NPB) -out - $(2) > bin/node-pressure-bench.txt; status=$$?; bin/node-pressure-bench collect -out $(RESULTS) < bin/node-pressure-bench.txt && test $$status -eq 0
+NPB_LIMIT   ?= 48h
+NPB_ARENAS  ?= cgroup machine
+NPB_DONE     = bin/node-pressure-bench.done
+NPB_VM       = bin/node-pressure-bench done -in $(RESULTS) > $(NPB_DONE) && \
+  { bin/vm run -limit $(NPB_LIMIT) -systemd -suite $(NPB_SUITE) $(addprefix -package ,$(NPB_PACKAGES)) $(1) -put bin/plimsoll -put bin/node-pressure-loop \
+  -put bin/node-pressure-kubelet -put bin/components/kubelet -put $(NPB_DONE) -- $(NPB) -done $(NPB_DONE) -out - $(2); echo $$? > $(NPB_DONE).status; } | \
+  bin/node-pressure-bench collect -out $(RESULTS) && grep -qx 0 $(NPB_DONE).status
 
 node-pressure-bench: build bin/node-pressure-bench bin/node-pressure-loop ## contestants against incidents, each node a cgroup of this machine: results, page and table (root; RUNS=10 INCIDENTS=dips,one-malloc CONTESTANTS=kernel,plimsoll)
-	$(NPB) -continue -out $(RESULTS)
-	$(NPB_REPORT)
+	status=0; $(NPB) -continue -out $(RESULTS) || status=$$?; $(NPB_REPORT) && exit $$status
 
 node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet ## the same with cgroup v2 in virtual machines: nodes are cgroups of one, and then the other is the node (root on Debian or Ubuntu)
 	$(GO) build -o bin/vm ./test/harness/vm
-	$(call NPB_VM,-m 2560,)
-	$(call NPB_VM,-m 1280,-arena machine)
-	$(NPB_REPORT)
+	status=0; \
+	$(if $(filter cgroup,$(NPB_ARENAS)),{ $(call NPB_VM,-m 2560,); } || status=1;) \
+	$(if $(filter machine,$(NPB_ARENAS)),{ $(call NPB_VM,-m 1280,-arena machine); } || status=1;) \
+	$(NPB_REPORT) && exit $$status
 
 .PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
 bin/node-pressure-bench:

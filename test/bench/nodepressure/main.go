@@ -1,9 +1,11 @@
 // Node-pressure-bench measures how well a node survives pressure on its memory, with any program or none
 // in charge of it.
 //
-//	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] -out FOLDER
+//	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] [-done FILE] -out FOLDER
 //	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE] [-picture FILE]
 //	node-pressure-bench show FILE…
+//	node-pressure-bench compare FILE FILE
+//	node-pressure-bench done -in FOLDER
 //	node-pressure-bench collect -out FOLDER < OUTPUT
 //	node-pressure-bench list
 //
@@ -17,9 +19,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/catalogue"
@@ -30,10 +34,10 @@ import (
 
 // commands of the program.
 var commands = map[string]func(context.Context, []string) error{
-	"run": run, "report": writeReport, "show": show, "collect": collect, "list": list,
+	"run": run, "report": writeReport, "show": show, "compare": compare, "collect": collect, "done": done, "list": list,
 }
 
-var errUsage = errors.New("usage: node-pressure-bench run | report | show FILE… | collect | list, each with -help")
+var errUsage = errors.New("usage: node-pressure-bench run | report | show FILE… | compare FILE FILE | collect | done | list, each with -help")
 
 func main() {
 	role.RunIfAsked()
@@ -92,6 +96,38 @@ func show(_ context.Context, files []string) error {
 		}
 	}
 	return nil
+}
+
+// compare prints the figures of two runs beside each other.
+func compare(_ context.Context, files []string) error {
+	if len(files) != 2 {
+		return errUsage
+	}
+	a, err := result.ReadFile(files[0])
+	if err != nil {
+		return err
+	}
+	b, err := result.ReadFile(files[1])
+	if err != nil {
+		return err
+	}
+	return report.Compare(os.Stdout, a, b)
+}
+
+// done prints the identities of valid runs, for run -done on a machine that does not have the folder.
+func done(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("done", flag.ExitOnError)
+	in := flags.String("in", "", "folder with results")
+	_ = flags.Parse(args) // exits on error
+	if *in == "" {
+		flags.Usage()
+		return errUsage
+	}
+	runs, err := result.Done(*in)
+	for _, one := range slices.Sorted(maps.Keys(runs)) {
+		fmt.Println(one)
+	}
+	return err
 }
 
 func create(name string, write func(io.Writer) error) error {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ type options struct {
 	expendable, proceed    bool
 	node                   string
 	scratch, out, machine  string
+	finished               string
 }
 
 func (o *options) parse(args []string) error {
@@ -42,6 +45,7 @@ func (o *options) parse(args []string) error {
 	flags.StringVar(&o.scratch, "scratch", "/var/tmp", "directory on a disk, for files of workloads")
 	flags.StringVar(&o.out, "out", "", "folder for the results; -: standard output, a line each")
 	flags.BoolVar(&o.proceed, "continue", false, "leave out runs of which the folder has a valid result already")
+	flags.StringVar(&o.finished, "done", "", "leave out the runs that this file lists, as the command done prints them")
 	flags.StringVar(&o.machine, "machine", "", "name of this machine in the results; empty: the host name")
 	_ = flags.Parse(args) // exits on error
 	if o.out == "" || flags.NArg() > 0 || o.runs < 1 || o.arena != spec.Cgroup && o.arena != spec.Machine {
@@ -59,6 +63,7 @@ type bench struct {
 	machine     result.Machine
 	versions    map[string]string // by contestant
 	failed      map[string]int    // runs in a row that failed, by contestant
+	done        map[string]bool   // identities of runs that are not repeated
 	perform     func(context.Context, cell, *result.Result) error
 }
 
@@ -71,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	if err := b.parse(args); err != nil {
 		return err
 	}
-	if err := b.load(); err != nil {
+	if err := errors.Join(b.load(), b.loadDone()); err != nil {
 		return err
 	}
 	if err := b.prepare(ctx); err != nil {
@@ -101,10 +106,39 @@ func (b *bench) load() (err error) {
 	return nil
 }
 
+// loadDone reads which runs are not repeated.
+func (b *bench) loadDone() (err error) {
+	b.done = map[string]bool{}
+	if b.proceed && b.out != "-" {
+		if b.done, err = result.Done(b.out); err != nil {
+			return err
+		}
+	}
+	if b.finished == "" {
+		return nil
+	}
+	text, err := os.ReadFile(b.finished)
+	for line := range strings.Lines(string(text)) {
+		b.done[strings.TrimSpace(line)] = true
+	}
+	return err
+}
+
 func (b *bench) prepare(ctx context.Context) error {
 	layout, err := arena.Detect()
 	if err != nil {
 		return err
+	}
+	var contestants []spec.Contestant
+	for _, c := range b.contestants {
+		contestants = append(contestants, c.Contestant)
+	}
+	why, err := referee.Conflict(contestants)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		return errors.New(why)
 	}
 	if err := arena.Sweep(); err != nil {
 		return err
@@ -155,7 +189,7 @@ const maxFailures = 3
 // all performs the runs in rounds, in an order that differs from round to round, so that the noise of the
 // machine hits all alike. What can not run is one result, with the reason. A run that fails is a result with
 // its error, so that the report counts it. A contestant that fails again and again is left out, and does not
-// end the others.
+// end the others. Returns an error that names those left out. A run that leaves something behind ends the series.
 func (b *bench) all(ctx context.Context) error {
 	p := &progress{begin: time.Now(), runs: b.runs * len(b.cells())}
 	for round := range b.runs {
@@ -169,32 +203,53 @@ func (b *bench) all(ctx context.Context) error {
 				p.runs--
 				continue
 			}
+			var err error
 			if r.Unavailable == "" {
-				b.try(ctx, c, r)
+				err = b.try(ctx, c, r)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
 			}
-			if err := b.write(r, p); err != nil {
+			if err := errors.Join(b.write(r, p), err); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return b.leftOut()
 }
 
-// try performs a run. An error becomes the result, and after too many of them the contestant is left out.
-func (b *bench) try(ctx context.Context, c cell, r *result.Result) {
+// leftOut returns an error that names the contestants that were left out, or nil.
+func (b *bench) leftOut() error {
+	var names []string
+	for name, n := range b.failed {
+		if n >= maxFailures {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s left out after %d runs in a row that failed: their results name the causes", strings.Join(names, ", "), maxFailures)
+}
+
+// try performs a run. An error becomes the result, and after too many of them the contestant is left out. Returns
+// the error of a run that leaves something behind.
+func (b *bench) try(ctx context.Context, c cell, r *result.Result) (unclean error) {
 	err := b.perform(ctx, c, r)
 	if err == nil {
 		b.failed[c.contestant.Name] = 0
-		return
+		return nil
+	}
+	if errors.Is(err, referee.ErrUnclean) {
+		unclean = err
 	}
 	reason := err.Error()
 	if b.failed[c.contestant.Name]++; b.failed[c.contestant.Name] == maxFailures {
 		reason = fmt.Sprintf("%d runs in a row failed and the others are left out: %v", maxFailures, err)
 	}
 	r.Observation, r.Score, r.Failed = nil, nil, shorten(reason)
+	return unclean
 }
 
 // maxReason bounds a reason in bytes.
@@ -218,15 +273,8 @@ func (b *bench) write(r *result.Result, p *progress) error {
 	return nil
 }
 
-// has reports whether the folder has a valid result of the same run, and runs are not repeated.
-func (b *bench) has(r *result.Result) bool {
-	if !b.proceed || b.out == "-" || r.Unavailable != "" {
-		return false
-	}
-	old, err := result.ReadFile(filepath.Join(b.out, r.Name()))
-	return err == nil && old.Score != nil && old.Score.Verdict != score.Invalid && old.Machine.Name == r.Machine.Name &&
-		old.Incident.Hash == r.Incident.Hash && old.Contestant.Hash == r.Contestant.Hash && old.Contestant.Version == r.Contestant.Version
-}
+// has reports whether there is a valid result of the same run already.
+func (b *bench) has(r *result.Result) bool { return r.Unavailable == "" && b.done[r.Identity()] }
 
 // progress counts runs.
 type progress struct {
@@ -289,9 +337,22 @@ func (b *bench) once(ctx context.Context, c cell, r *result.Result) (err error) 
 	if err != nil {
 		return err
 	}
-	r.Observation, err = referee.Run{
+	one := referee.Run{
 		Incident: c.incident.Incident, Contestant: c.contestant.Contestant, Machine: b.arena == spec.Machine, Seed: r.Seed, Scratch: scratch,
-	}.Do(ctx)
+	}
+	log, err := gauge.OpenKernelLog()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// A series that hangs measures nothing. Ended, it can be continued.
+	hung := time.AfterFunc(one.Longest(), func() {
+		fmt.Fprintf(os.Stderr, "%s against %s, seed %d: no end after %v\n", c.contestant.Name, c.incident.Name, r.Seed, one.Longest())
+		os.Exit(1) // the reaper removes what is left
+	})
+	r.Observation, err = one.Do(ctx)
+	hung.Stop()
+	r.KernelLog = log.Kills()
 	if err != nil {
 		return fmt.Errorf("%s against %s, seed %d: %w", c.contestant.Name, c.incident.Name, r.Seed, err)
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/referee"
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/result"
 	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
 )
@@ -75,6 +77,9 @@ func TestHas_RepeatsOnlyWhatIsMissing(t *testing.T) {
 		}
 		r := b.result(b.cells()[0], 7)
 		change(b, r)
+		if err := b.loadDone(); err != nil {
+			t.Fatal(err)
+		}
 		return b, r
 	}
 	_, written := run(func(*bench, *result.Result) {})
@@ -103,8 +108,17 @@ func TestHas_RepeatsOnlyWhatIsMissing(t *testing.T) {
 	if err := written.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if b, r := run(func(*bench, *result.Result) {}); b.has(r) {
+	b, r := run(func(*bench, *result.Result) {})
+	if b.has(r) {
 		t.Error("an invalid run is not repeated")
+	}
+	list := filepath.Join(t.TempDir(), "done")
+	if err := os.WriteFile(list, []byte(r.Identity()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.out, b.proceed, b.finished = "-", false, list
+	if err := b.loadDone(); err != nil || !b.has(r) {
+		t.Errorf("a run of the list is repeated, %v", err)
 	}
 }
 
@@ -131,8 +145,8 @@ func TestAll_LeavesOutWhatFails(t *testing.T) {
 	if err := b.load(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.all(t.Context()); err != nil {
-		t.Errorf("runs that fail are results, but: %v", err)
+	if err := b.all(t.Context()); err == nil || err.Error() != "broken left out after 3 runs in a row that failed: their results name the causes" {
+		t.Errorf("got %v, want an error that names the contestant that is left out", err)
 	}
 	if runs["broken"] != maxFailures || runs["shaky"] != 8 {
 		t.Errorf("runs %v, want %d and all 8", runs, maxFailures)
@@ -156,6 +170,22 @@ func TestAll_LeavesOutWhatFails(t *testing.T) {
 	}
 	if failed["broken"] != maxFailures || failed["shaky"] != 4 || last != 1 || len(all) != maxFailures+8 {
 		t.Errorf("%d results, failed %v, %d with the reason why others are left out: want 11, 3 and 4, 1", len(all), failed, last)
+	}
+}
+
+// TestAll_EndsAfterUncleanRun checks that no run follows one of which something is left.
+func TestAll_EndsAfterUncleanRun(t *testing.T) {
+	b := &bench{options: options{incidents: "dips,log-flood", contestants: "kernel", runs: 2, arena: "cgroup", out: t.TempDir()}, failed: map[string]int{}}
+	runs := 0
+	b.perform = func(context.Context, cell, *result.Result) error {
+		runs++
+		return fmt.Errorf("a run: %w", referee.ErrUnclean)
+	}
+	if err := b.load(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.all(t.Context()); !errors.Is(err, referee.ErrUnclean) || runs != 1 {
+		t.Errorf("%d runs, %v: want one, and its error", runs, err)
 	}
 }
 

@@ -27,6 +27,9 @@ const readyTimeout = 4 * time.Minute
 // commandTimeout bounds a command before or after the programs.
 const commandTimeout = time.Minute
 
+// endTimeout bounds the wait for a process after SIGKILL.
+const endTimeout = 30 * time.Second
+
 // Unavailable returns why a contestant can not run here, or "".
 func Unavailable(c spec.Contestant, kind string, cgroup int) string {
 	if !slices.Contains(c.Arenas, kind) {
@@ -53,6 +56,27 @@ func Unavailable(c spec.Contestant, kind string, cgroup int) string {
 	return ""
 }
 
+// Conflict returns why a contestant can not be judged here, or "": a program that would act in its place runs already.
+func Conflict(contestants []spec.Contestant) (string, error) {
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		comm := strings.TrimSpace(string(text))
+		for _, c := range contestants {
+			if slices.Contains(c.Conflicts, comm) {
+				return fmt.Sprintf("%s runs already, as process %s: stop it", comm, filepath.Base(filepath.Dir(name))), nil
+			}
+		}
+	}
+	return "", nil
+}
+
 // maxVersion bounds the version of a program.
 const maxVersion = 200
 
@@ -64,7 +88,9 @@ func Version(ctx context.Context, c spec.Contestant) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, c.Version[0], c.Version[1:]...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, c.Version[0], c.Version[1:]...)
+	cmd.WaitDelay = endTimeout
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("version of %s: %w", c.Name, err)
 	}
@@ -127,7 +153,9 @@ func (c *contestant) commands(ctx context.Context, commands [][]string) error {
 	defer cancel()
 	for _, words := range commands {
 		argv := c.expand(words)
-		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.WaitDelay = endTimeout // a child of it may keep its output open
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("contestant %s: %s: %w\n%s", c.Name, strings.Join(argv, " "), err, out)
 		}
 	}
@@ -275,8 +303,12 @@ func (p *program) stop() error {
 	if killErr := p.cmd.Process.Kill(); killErr != nil && !errors.Is(killErr, os.ErrProcessDone) {
 		return errors.Join(err, killErr)
 	}
-	<-p.done
-	return err
+	select {
+	case <-p.done:
+		return err
+	case <-time.After(endTimeout):
+		return errors.Join(err, fmt.Errorf("process %d of %s has not ended %v after SIGKILL", p.cmd.Process.Pid, p.Name, endTimeout))
+	}
 }
 
 // tail is the last part of an output.

@@ -60,7 +60,19 @@ type state struct {
 // costs is the consumption of the contestant at three times.
 type costs struct{ started, begin, end time.Duration }
 
-// Do performs the run. Returns an error if the run itself failed; a lost node is an observation.
+// ErrUnclean is the error of a run of which processes or directories remain. Further runs would be disturbed.
+var ErrUnclean = errors.New("the run was not cleaned up")
+
+// Longest returns a time within which a run ends unless a process of the referee hangs.
+func (r Run) Longest() time.Duration {
+	return setUpTimeout + quietTime + spec.MaxPhase + r.Incident.Duration + maxRest
+}
+
+// maxRest bounds what follows an incident: the report, the end of the contestant and of the node.
+const maxRest = 8 * time.Minute
+
+// Do performs the run. Returns an error if the run itself failed; a lost node is an observation. Returns ErrUnclean
+// if something of it remains.
 func (r Run) Do(ctx context.Context) (o *score.Observation, err error) {
 	if err := onDisk(r.Scratch); err != nil {
 		return nil, err
@@ -70,7 +82,11 @@ func (r Run) Do(ctx context.Context) (o *score.Observation, err error) {
 		return nil, err
 	}
 	s := &state{Run: r}
-	defer func() { err = errors.Join(err, s.close(node)) }()
+	defer func() {
+		if left := s.close(node); left != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", ErrUnclean, left))
+		}
+	}()
 	if err := s.prepare(ctx, node); err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", r.Incident.Name, err)
 	}

@@ -45,25 +45,32 @@ func cheat(args []string) {
 		os.Exit(1)
 	}
 	<-time.After(3 * time.Second) // the witness sees it even if the machine stands still meanwhile
-	pods, largest := cheatPods(args[3])
-	for pod, pids := range pods {
-		signal := syscall.SIGKILL
-		if pod != largest {
-			if args[0] == "kills the largest" {
-				continue
-			}
-			signal = syscall.SIGSTOP
-		}
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, signal)
-		}
-	}
+	cheatOn(args[0], args[3])
 	if args[0] == "breaks every rule" {
 		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.max"), []byte("max"), 0)
 		_ = os.WriteFile(filepath.Join(filepath.Dir(args[1]), "memory.limit_in_bytes"), []byte("-1"), 0)
 	}
 	for {
 		_, _ = unix.Ppoll(nil, nil, nil) // until a signal of the referee
+	}
+}
+
+// cheatOn sends signals to pods: the right one gets SIGKILL, and what others get depends on the cheat.
+func cheatOn(name, dir string) {
+	pods, largest := cheatPods(dir)
+	others := map[string]syscall.Signal{"kills the largest": 0, "kills all": syscall.SIGKILL, "breaks every rule": syscall.SIGSTOP}[name]
+	for pod, pids := range pods {
+		for _, pid := range pids {
+			if pod != largest && others != 0 {
+				_ = syscall.Kill(pid, others)
+			}
+		}
+	}
+	if name == "kills all" {
+		<-time.After(time.Second) // so that the others' ends are the first ones
+	}
+	for _, pid := range pods[largest] {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
@@ -144,7 +151,7 @@ func runCheat(t *testing.T, incident spec.Incident, name, usage string) *score.O
 }
 
 // TestRun_ObservesWhatHappens runs the referee on a node of 192 MiB, once for each thing that only a kernel shows:
-// a kill by the contestant, a kill by the kernel with a contestant that ended, stopped pods and a raised limit. Package
+// kills by the contestant, a kill by the kernel with a contestant that ended, stopped pods and a raised limit. Package
 // score judges all other cases from observations. Memory fills up to a rest that stays until the contestant
 // acts, so that nothing depends on how fast it is; only for the kernel's kill it fills completely.
 func TestRun_ObservesWhatHappens(t *testing.T) {
@@ -157,6 +164,7 @@ func TestRun_ObservesWhatHappens(t *testing.T) {
 		bystanders int
 	}{
 		{"kills the largest", "all but 12%", score.Won, true, 0},
+		{"kills all", "all but 12%", score.Wrong, false, 3},
 		{"dies", "300%", score.Lost, false, 0},
 		{"breaks every rule", "all but 12%", score.Wrong, true, 3},
 	} {
@@ -170,7 +178,7 @@ func TestRun_ObservesWhatHappens(t *testing.T) {
 			s := score.Of(score.Expect{Exhausts: true, MayKill: incident.Expect.MayKill, Needed: 1}, o)
 			kernel := c.verdict == score.Lost // which may kill more than the hog
 			if s.Verdict != c.verdict || s.KernelKills > 0 != kernel || !kernel && len(s.Bystanders) != c.bystanders ||
-				(s.RightVictim != nil && *s.RightVictim) != c.right || o.Enlarged != (c.verdict == score.Wrong) {
+				(s.RightVictim != nil && *s.RightVictim) != c.right || o.Enlarged != (c.name == "breaks every rule") {
 				t.Errorf("got %s (%s), %+v\nfrom %+v", s.Verdict, s.Why, s, o)
 			}
 			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || o.Neighbour.Quiet.Requests == 0 || len(o.Slots) == 0 {

@@ -24,10 +24,7 @@ func (r *Report) Markdown(to io.Writer) error {
 
 func (s *Section) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "## %s\n\nThe node is %s. Medians, with the worst value in brackets.\n\n", escape(s.Machine), s.Node)
-	header := []string{"contestant", "incidents", "not counted", "won", "saved", "kernel kills", "right victim", "bystanders", "regrets"}
-	for _, m := range metrics {
-		header = append(header, m.Name)
-	}
+	header := append([]string{"contestant", "incidents", "not counted"}, figureNames()...)
 	row(b, header...)
 	rule(b, len(header))
 	for _, c := range s.Contestants {
@@ -51,6 +48,9 @@ func (s *Section) markdown(b *strings.Builder) {
 		row(b, cells...)
 	}
 	b.WriteString("\n")
+	for _, i := range s.Incidents {
+		s.incident(b, i)
+	}
 	for _, c := range s.Contestants {
 		if c.Version != "" {
 			fmt.Fprintf(b, "- %s: version %s\n", escape(c.Name), escape(c.Version))
@@ -63,6 +63,29 @@ func (s *Section) markdown(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\n")
+}
+
+// incident writes the table of one incident, a row for each contestant that ran.
+func (s *Section) incident(b *strings.Builder, i *Incident) {
+	fmt.Fprintf(b, "### %s\n\n%s. %s\n\n", escape(i.Name), escape(i.Title), escape(i.Expectation()))
+	header := append([]string{"contestant", "not counted"}, figureNames()...)
+	row(b, header...)
+	rule(b, len(header))
+	for _, c := range i.Cells {
+		if n := c.Runs + c.Invalid + c.Failed; n > 0 {
+			row(b, append([]string{c.Contestant, fmt.Sprint(n - c.Runs)}, figures(&c.Cell)...)...)
+		}
+	}
+	b.WriteString("\n")
+}
+
+// figureNames are the headers of figures.
+func figureNames() []string {
+	names := []string{"won", "saved", "kernel kills", "right victim", "bystanders", "regrets"}
+	for _, m := range metrics {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // figures are the columns of a cell.

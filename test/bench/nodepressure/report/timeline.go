@@ -35,6 +35,42 @@ func Timeline(to io.Writer, r *result.Result) error {
 	return err
 }
 
+// Compare writes the figures of two runs beside each other. Runs of one incident with one seed have the same plan, and differ
+// by the noise of the machine. Returns the error of the writer.
+func Compare(to io.Writer, one, two *result.Result) error {
+	var b strings.Builder
+	line := func(name string, show func(*result.Result) string) {
+		fmt.Fprintf(&b, "%-24s %-32s %s\n", name, show(one), show(two))
+	}
+	line("run", func(r *result.Result) string {
+		return fmt.Sprintf("%s, %s, seed %d", r.Incident.Name, r.Contestant.Name, r.Seed)
+	})
+	line("machine", func(r *result.Result) string { return r.Machine.Name })
+	line("plan", func(r *result.Result) string {
+		if r.Observation == nil {
+			return "none"
+		}
+		return r.Observation.Plan
+	})
+	line("verdict", func(r *result.Result) string {
+		if r.Score == nil {
+			return "none"
+		}
+		return string(r.Score.Verdict)
+	})
+	for _, m := range metrics {
+		line(m.Name, func(r *result.Result) string {
+			if r.Score == nil {
+				return "–"
+			}
+			c := score.Summarize([]score.Score{*r.Score})
+			return m.Show(&c)
+		})
+	}
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
 func timeline(b *strings.Builder, r *result.Result) {
 	o := r.Observation
 	fmt.Fprintf(b, "Memory %s, threshold %s, plan %s\n\n", showBytes(float64(o.Total)), showBytes(float64(o.Threshold)), o.Plan)
@@ -50,6 +86,9 @@ func timeline(b *strings.Builder, r *result.Result) {
 		showTime(o.Heartbeat.MaxGap), showPercent(r.Score.Isolation), showTime(o.Neighbour.During.P99), showTime(o.Neighbour.Quiet.P99))
 	if c := o.Contestant; c != nil && c.Output != "" {
 		fmt.Fprintf(b, "\nThe end of the contestant's output:\n%s\n", c.Output)
+	}
+	if len(r.KernelLog) > 0 {
+		fmt.Fprintf(b, "\nThe kernel's log, with microseconds since the boot:\n%s\n", strings.Join(r.KernelLog, "\n"))
 	}
 }
 

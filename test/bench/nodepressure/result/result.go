@@ -3,6 +3,7 @@
 package result
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ type Result struct {
 	Seed        uint64     `json:"seed"`
 	Unavailable string     `json:"unavailable,omitempty"` // why the contestant can not run
 	Failed      string     `json:"failed,omitempty"`      // why the run has no observation, although it began
+	// KernelLog has the lines of the kernel's log about OOM kills during the run, to judge the referee by.
+	KernelLog []string `json:"kernelLog,omitempty"`
 
 	Observation *score.Observation `json:"observation,omitempty"`
 	Score       *score.Score       `json:"score,omitempty"`
@@ -76,7 +79,8 @@ func (r *Result) Name() string {
 }
 
 // Write writes the result into a folder, or as one line to standard output if the folder is "-". The
-// file appears complete or not at all.
+// file appears complete or not at all. Returns an error if the folder has a valid result of this run on another
+// machine.
 func (r *Result) Write(folder string) error {
 	if folder == "-" {
 		return json.NewEncoder(os.Stdout).Encode(r)
@@ -89,6 +93,9 @@ func (r *Result) Write(folder string) error {
 		return err
 	}
 	name := filepath.Join(folder, r.Name())
+	if old, err := ReadFile(name); err == nil && old.Valid() && old.Machine.Name != r.Machine.Name {
+		return fmt.Errorf("write %s: it is a result of the machine %q: use another folder for %q", name, old.Machine.Name, r.Machine.Name)
+	}
 	if err := os.WriteFile(name+".part", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
@@ -172,27 +179,54 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // Collect writes each line of a stream that is a result into a folder, and passes the other lines on:
-// the way from a virtual machine, which has a console only. Returns the number of results.
+// the way from a virtual machine, which has a console only. Each result is written when its line arrives, so that
+// a stream that breaks loses none. Returns the number of results, and the error of the first line that is none.
 func Collect(in io.Reader, others io.Writer, folder string) (n int, err error) {
-	text, err := io.ReadAll(io.LimitReader(in, maxFiles*maxSize/100))
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(text) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxSize)
+	var bad error
+	for number := 1; lines.Scan(); number++ {
+		line := lines.Bytes()
 		if !bytes.HasPrefix(line, []byte(`{"format":`)) {
-			if _, err := others.Write(line); err != nil {
+			if _, err := fmt.Fprintf(others, "%s\n", line); err != nil {
 				return n, err
 			}
 			continue
 		}
 		r, err := Parse(line)
 		if err != nil {
-			return n, fmt.Errorf("line %d: %w", n+1, err)
+			if bad == nil {
+				bad = fmt.Errorf("line %d: %w", number, err)
+			}
+			continue
 		}
 		if err := r.Write(folder); err != nil {
 			return n, err
 		}
 		n++
 	}
-	return n, nil
+	return n, errors.Join(bad, lines.Err())
+}
+
+// Done returns the identities of the valid runs of a folder and of those below. A folder that does not exist has none.
+func Done(folder string) (map[string]bool, error) {
+	done := map[string]bool{}
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return done, nil
+	}
+	all, err := Read(folder)
+	for _, r := range all {
+		if r.Valid() {
+			done[r.Identity()] = true
+		}
+	}
+	return done, err
+}
+
+// Valid reports whether the run has a verdict that counts.
+func (r *Result) Valid() bool { return r.Score != nil && r.Score.Verdict != score.Invalid }
+
+// Identity identifies a run in one line: two runs with one identity repeat each other.
+func (r *Result) Identity() string {
+	return fmt.Sprintf("%q", []string{r.Name(), r.Machine.Name, r.Incident.Hash, r.Contestant.Hash, r.Contestant.Version})
 }

@@ -3,6 +3,8 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,8 +111,33 @@ func TestCollect_SeparatesLines(t *testing.T) {
 	if all, err := Read(dir); err != nil || len(all) != 1 {
 		t.Errorf("read %d, %v", len(all), err)
 	}
-	if _, err := Collect(strings.NewReader(`{"format":"x"}`+"\n"), &others, dir); err == nil {
-		t.Error("collected a line that is no result")
+	later := example()
+	later.Seed = 8
+	n, err = Collect(io.MultiReader(strings.NewReader(`{"format":"x"}`+"\n"), bytes.NewReader(append(encode(t, later), '\n'))), &others, dir)
+	if err == nil || !strings.Contains(err.Error(), "line 1") || n != 1 {
+		t.Errorf("%d results, %v: want the one after a line that is no result, and an error that names the line", n, err)
+	}
+}
+
+// TestDone_IdentifiesValidRuns checks what a continued series leaves out, and that it does not replace results of another
+// machine.
+func TestDone_IdentifiesValidRuns(t *testing.T) {
+	dir := t.TempDir()
+	if done, err := Done(filepath.Join(dir, "none")); err != nil || len(done) != 0 {
+		t.Errorf("no folder: got %v, %v", done, err)
+	}
+	invalid := example()
+	invalid.Seed, invalid.Observation = 9, &score.Observation{Heartbeat: score.Heartbeat{Alive: true}} // without a witness
+	if err := errors.Join(example().Write(dir), invalid.Write(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := Done(dir); err != nil || len(done) != 1 || !done[example().Identity()] {
+		t.Errorf("got %v, %v: want the valid run", done, err)
+	}
+	foreign := example()
+	foreign.Machine.Name += " 2"
+	if err := foreign.Write(dir); err == nil || !strings.Contains(err.Error(), "another folder") {
+		t.Errorf("a result of another machine was replaced: %v", err)
 	}
 }
 

@@ -1,6 +1,11 @@
 package score
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Observation is what was measured in a run. Times are milliseconds since the incident began; memory is
 // in bytes.
@@ -66,9 +71,14 @@ type Death struct {
 	Least  int64   `json:"least"` // available between the begin and this end
 }
 
-// signalled reports whether a signal ended the process, or one that it waited for: shells then exit with 128
+// ending are the signals that contestants end processes with. Others, such as SIGSEGV, are failures of the program.
+var ending = []int{int(unix.SIGHUP), int(unix.SIGINT), int(unix.SIGQUIT), int(unix.SIGKILL), int(unix.SIGTERM)}
+
+// signalled reports whether such a signal ended the process, or one that it waited for: shells then exit with 128
 // and the number of the signal.
-func (d *Death) signalled() bool { return d.Signal != 0 || d.Code > 128 }
+func (d *Death) signalled() bool {
+	return slices.Contains(ending, d.Signal) || d.Code > 128 && slices.Contains(ending, d.Code-128)
+}
 
 // Kill is a number of processes that the kernel's OOM killer ended.
 type Kill struct {

@@ -91,7 +91,7 @@ func Of(e Expect, o *Observation) Score {
 		KernelKills: max(o.kills(ByKernel), o.MachineKills-o.kills(ByLimit)),
 	}
 	if c := o.Contestant; c != nil {
-		s.CPUWaiting, s.CPUIncident, s.MaxResident, s.CostUnknown = c.CPUWaiting, c.CPUIncident, c.MaxResident, c.Elsewhere
+		s.CPUWaiting, s.CPUIncident, s.MaxResident, s.CostUnknown = c.CPUWaiting, c.CPUIncident, c.MaxResident, c.Elsewhere || c.Ended
 	}
 	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && !o.Enlarged
 	s.judgeEnds(e, o, ends)
@@ -124,7 +124,7 @@ func (o *Observation) end(p *Pod) (e End, ended bool) {
 		if d.signalled() {
 			by = bySignal
 			signals++
-		} else if d.Code == 0 {
+		} else if d.Code == 0 && d.Signal == 0 {
 			continue
 		}
 		if d.At < e.At {
@@ -243,6 +243,8 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 		return Regret, fmt.Sprintf("%d ends more than needed, or too early", s.Regrets)
 	case e.Exhausts && o.Crossed == nil && len(ends) == 0: // last: a contestant may have stopped everything
 		return Invalid, "the threshold was never crossed"
+	case e.Exhausts && o.Contestant == nil && len(ends) == 0:
+		return Invalid, "memory did not run out in time: the incident is too slow for this machine"
 	}
 	return Won, ""
 }

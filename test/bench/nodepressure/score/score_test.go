@@ -184,6 +184,13 @@ func TestOf_JudgesRuns(t *testing.T) {
 			Score{Verdict: Invalid, Saved: true, RightVictim: &yes}},
 		{"a workload failed", exhausting, func(o *Observation) { o.pod("hog").Deaths = []Death{{At: 5, Code: 1}} },
 			Score{Verdict: Invalid, Saved: true}},
+		{"a program crashed", exhausting, func(o *Observation) { o.pod("hog").Deaths = []Death{{At: 1040, Signal: 11, Least: 60 * mib}} },
+			Score{Verdict: Invalid, Saved: true}},
+		{"a child of a real program crashed, whose shell reports it", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths = []Death{{At: 1040, Code: 128 + 11, Least: 60 * mib}}
+		}, Score{Verdict: Invalid, Saved: true}},
+		{"memory runs out too slowly, without a contestant", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Contestant = nil, nil },
+			Score{Verdict: Invalid, Saved: true}},
 		{"nothing happened", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Crossed = nil, nil },
 			Score{Verdict: Invalid, Saved: true}},
 		{"no neighbour", exhausting, func(o *Observation) { o.Neighbour = Neighbour{} },
@@ -222,9 +229,9 @@ func TestOf_CopiesFigures(t *testing.T) {
 	if s.Least != 60*mib || s.Isolation != 90 || s.P99Ratio != 1.5 || s.HeartbeatGap != 120 || s.CPUWaiting != 0.5 || s.CPUIncident != 12 || s.MaxResident != 20*mib {
 		t.Errorf("got %+v", s)
 	}
-	elsewhere := observation()
-	elsewhere.Contestant.Elsewhere = true
-	if c := Summarize([]Score{s, Of(exhausting, elsewhere)}); c.CPUIncident.N != 1 || c.MaxResident.N != 1 || c.CPUWaiting.N != 1 || c.LeftAtKill.N != 2 {
+	elsewhere, ended := observation(), observation()
+	elsewhere.Contestant.Elsewhere, ended.Contestant.Ended = true, true
+	if c := Summarize([]Score{s, Of(exhausting, elsewhere), Of(exhausting, ended)}); c.CPUIncident.N != 1 || c.MaxResident.N != 1 || c.CPUWaiting.N != 1 || c.LeftAtKill.N != 3 {
 		t.Errorf("got %+v, want an unknown cost left out", c)
 	}
 	alone := observation()

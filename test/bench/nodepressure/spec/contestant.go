@@ -18,6 +18,7 @@ type Contestant struct {
 	Names      string   // of the pods' cgroups: cgroupfs or systemd
 	Sees       []string // node, pods, manifests
 	Phase      time.Duration
+	Conflicts  []string // names of processes, as in /proc/PID/comm, that would act in its place
 	Needs      []Need
 	Files      []File
 	Before     [][]string // commands, before the pods exist
@@ -116,6 +117,9 @@ func (f field) contestant() Contestant {
 	}
 	for _, s := range o.get("sees").list(len(variables)) {
 		c.Sees = append(c.Sees, s.choice("node", "pods", "manifests"))
+	}
+	for _, p := range o.get("conflicts").list(maxPrograms) {
+		c.Conflicts = append(c.Conflicts, p.sentence())
 	}
 	for _, n := range o.get("needs").list(maxCommands) {
 		c.Needs = append(c.Needs, n.need())

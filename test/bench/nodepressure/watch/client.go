@@ -36,6 +36,8 @@ func Start(input Input) (w *Witness, err error) {
 		return nil, fmt.Errorf("start the witness: %w", err)
 	}
 	var ready bool
+	late := time.AfterFunc(Timeout, func() { _ = w.cmd.Process.Kill() })
+	defer late.Stop()
 	if err = json.NewEncoder(w.in).Encode(input); err == nil {
 		err = w.out.Decode(&ready)
 	}
