@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -215,6 +216,35 @@ func (f *thief) leases() {
 		l.ObjectMeta = metav1.ObjectMeta{GenerateName: f.own.node + "-"}
 		_, err = leases.Create(f.t.Context(), l, metav1.CreateOptions{})
 		f.refused("a lease of a new name", err)
+	}
+	f.finalizers()
+}
+
+// finalizers tries leases of the own node that could not be deleted. A finalizer of another component does not
+// prevent a renewal.
+func (f *thief) finalizers() {
+	f.own.reset()
+	forever, dryRun := []string{"example.com/forever"}, []string{metav1.DryRunAll}
+	for _, in := range []string{namespace, corev1.NamespaceNodeLease} {
+		leases := f.core.CoordinationV1().Leases(in)
+		made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: f.own.node, Finalizers: forever}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &f.own.node}}
+		_, err := leases.Create(f.t.Context(), made, metav1.CreateOptions{DryRun: dryRun})
+		f.refused("create a lease with a finalizer in "+in, err)
+		f.own.leaseOf(in, f.own.node)
+		own, err := leases.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+		f.own.must(err)
+		own.Spec.HolderIdentity, own.Finalizers = &f.own.node, forever
+		_, err = leases.Update(f.t.Context(), own, metav1.UpdateOptions{DryRun: dryRun})
+		f.refused("add a finalizer to a lease in "+in, err)
+
+		byAdmin := f.admin.CoordinationV1().Leases(in)
+		own, err = byAdmin.Update(f.t.Context(), own, metav1.UpdateOptions{})
+		f.own.must(err)
+		_, err = leases.Update(f.t.Context(), own, metav1.UpdateOptions{DryRun: dryRun})
+		f.own.must(err)
+		own.Finalizers = nil
+		_, err = byAdmin.Update(f.t.Context(), own, metav1.UpdateOptions{})
+		f.own.must(err)
 	}
 }
 

@@ -124,4 +124,29 @@ func (y *env) otherLease(t *testing.T) {
 		}
 		f.refused("acquire a lease of another holder", err)
 	}
+	f.otherHolder()
+}
+
+// otherHolder checks that an agent writes no holder but its node. With another one, the policy would refuse
+// every later renewal.
+func (f *thief) otherHolder() {
+	f.own.reset()
+	dryRun := []string{metav1.DryRunAll}
+	for _, in := range []string{namespace, corev1.NamespaceNodeLease} {
+		leases := f.core.CoordinationV1().Leases(in)
+		attempts := map[string]*string{"no holder": nil, "an empty holder": new(""), "another text": new("x"), "another node": &f.other.node}
+		for about, holder := range attempts {
+			made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: f.own.node}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
+			_, err := leases.Create(f.t.Context(), made, metav1.CreateOptions{DryRun: dryRun})
+			f.refused("create the lease of the node in "+in+" with "+about, err)
+		}
+		f.own.leaseOf(in, f.own.node)
+		for about, holder := range attempts {
+			lease, err := leases.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+			f.own.must(err)
+			lease.Spec.HolderIdentity = holder
+			_, err = leases.Update(f.t.Context(), lease, metav1.UpdateOptions{DryRun: dryRun})
+			f.refused("update the lease of the node in "+in+" with "+about, err)
+		}
+	}
 }
