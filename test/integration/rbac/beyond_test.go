@@ -218,6 +218,7 @@ func (f *thief) leases() {
 		f.refused("a lease of a new name", err)
 	}
 	f.finalizers()
+	f.filled()
 }
 
 // finalizers tries leases of the own node that could not be deleted. A finalizer of another component does not
@@ -245,6 +246,29 @@ func (f *thief) finalizers() {
 		own.Finalizers = nil
 		_, err = byAdmin.Update(f.t.Context(), own, metav1.UpdateOptions{})
 		f.own.must(err)
+	}
+}
+
+// filled tries texts that an agent preserves when it renews its lease: they could leave no room for its own.
+func (f *thief) filled() {
+	f.own.reset()
+	f.own.leased()
+	leases, dryRun, long := f.core.CoordinationV1().Leases(namespace), []string{metav1.DryRunAll}, strings.Repeat("x", 1000)
+	for about, change := range map[string]func(*coordinationv1.Lease){
+		"a label":                 func(l *coordinationv1.Lease) { l.Labels = map[string]string{"app": "x"} },
+		"an annotation of others": func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"example.com/text": long} },
+		"a long last eviction":    func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"plimsoll.dev/last-eviction": long} },
+	} {
+		made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: f.own.node}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &f.own.node}}
+		change(made)
+		_, err := leases.Create(f.t.Context(), made, metav1.CreateOptions{DryRun: dryRun})
+		f.refused("create a lease with "+about, err)
+		own, err := leases.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
+		f.own.must(err)
+		own.Spec.HolderIdentity = &f.own.node
+		change(own)
+		_, err = leases.Update(f.t.Context(), own, metav1.UpdateOptions{DryRun: dryRun})
+		f.refused("renew a lease with "+about, err)
 	}
 }
 
