@@ -187,7 +187,8 @@ func TestNodes_ExplainFaults(t *testing.T) {
 	}
 }
 
-// Any writer of a lease can write any text. It reaches no terminal, and stays bounded.
+// Any writer of a lease can write any text and any time. No control character reaches a terminal, the output is bounded,
+// and every format prints all nodes.
 func TestNodes_TextsArePrintable(t *testing.T) {
 	hostile := "\x1b[2J\u202e\u009b\n\t" + strings.Repeat("\x1b]0;title\x07", 10_000)
 	c, r := serve(t, fakeapiserver.Size{Nodes: 1})
@@ -197,6 +198,16 @@ func TestNodes_TextsArePrintable(t *testing.T) {
 		heartbeat.AnnotationThresholds: hostile, heartbeat.AnnotationSignals: "memory.available=1/2\x1b[2J,pid.available=1/2",
 		heartbeat.AnnotationLastEviction: "2026-03-01T11:00:00Z a/\x1b[2J \u202ecause", heartbeat.AnnotationLastCheck: hostile,
 	}))
+	// In UTC, JSON has no form for these times.
+	for i, text := range []string{"9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"} {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := lease(fmt.Sprintf("evil-%d", i), map[string]string{heartbeat.AnnotationLastCheck: text, heartbeat.AnnotationLastEviction: text + " a/b cause"})
+		l.Spec.RenewTime = &metav1.MicroTime{Time: at}
+		c.AddLease(l)
+	}
 	nodes, err := r.Nodes(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -217,6 +228,9 @@ func TestNodes_TextsArePrintable(t *testing.T) {
 		}
 		if at := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 || out.Len() > 32<<10 {
 			t.Errorf("%q: %d bytes, the first that is not printed at %d: %.40q", f, out.Len(), at, out.String()[max(at, 0):])
+		}
+		if n := strings.Count(out.String(), "evil-"); n < 2 {
+			t.Errorf("%q: %d of the nodes with such times are printed, want 2:\n%s", f, n, out.String())
 		}
 		if f != "name" && (!strings.Contains(out.String(), "MemoryPressure") || !strings.Contains(out.String(), "a/?[2J")) {
 			t.Errorf("%q: facts are missing:\n%s", f, out.String())

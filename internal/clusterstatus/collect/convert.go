@@ -84,19 +84,28 @@ func agentOf(l *coordinationv1.Lease) *clusterstatus.Agent {
 			a.Conditions = append(a.Conditions, strings.Clone(c))
 		}
 	}
-	if e, ok := vitals.ParseEviction(l.Annotations[heartbeat.AnnotationLastEviction]); ok {
-		a.LastEviction = vitals.Eviction{Time: e.Time.UTC(), Pod: printable(e.Pod), Cause: printable(e.Cause)}
+	if e, ok := vitals.ParseEviction(l.Annotations[heartbeat.AnnotationLastEviction]); ok && !timeOf(e.Time).IsZero() {
+		a.LastEviction = vitals.Eviction{Time: timeOf(e.Time), Pod: printable(e.Pod), Cause: printable(e.Cause)}
 	}
 	if at, err := time.Parse(time.RFC3339, l.Annotations[heartbeat.AnnotationLastCheck]); err == nil {
-		a.LastCheck = at.UTC()
+		a.LastCheck = timeOf(at)
 	}
 	if l.Spec.RenewTime != nil {
-		a.Renewed = l.Spec.RenewTime.UTC()
+		a.Renewed = timeOf(l.Spec.RenewTime.Time)
 	}
 	if s := l.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		a.Duration = time.Duration(*s) * time.Second
 	}
 	return a
+}
+
+// timeOf returns a time of a lease in UTC, and zero outside of the years 1970 to 9000. Any writer of a lease can write
+// any time. JSON has no form for a year after 9999 or before 0, so that one such time would fail the output of all nodes.
+func timeOf(t time.Time) time.Time {
+	if t = t.UTC(); t.Year() < 1970 || t.Year() > 9000 {
+		return time.Time{}
+	}
+	return t
 }
 
 // words yields the words of a list that is separated by commas.
