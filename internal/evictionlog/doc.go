@@ -3,7 +3,8 @@
 //
 // Duties and invariants:
 //
-//   - One line of JSON for each eviction, the oldest first. Records, bytes and texts are bounded.
+//   - One line of JSON for each eviction, the oldest first. Records, bytes and texts are bounded, also
+//     when a line is read that another program wrote.
 //   - The oldest record of the namespace with the most bytes is dropped first: the evictions of one
 //     tenant do not push out those of others.
 //   - Records are dated by the node's clock, which may be wrong by months. It drops no record for its age, and records

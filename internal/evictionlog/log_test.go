@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 	"plimsoll.dev/plimsoll/internal/evictionlog"
+	"plimsoll.dev/plimsoll/internal/why"
 	"plimsoll.dev/plimsoll/ranking"
 )
 
@@ -305,7 +307,10 @@ func TestLog_TextsAreSafeForTerminal(t *testing.T) {
 	const bad = "x\n2026 y\x1b[2J\u202e"
 	r := &decisionlog.Record{Time: noon, Decision: bad, Conditions: []string{}, Pod: bad, UID: bad, Reason: bad, Message: bad, End: bad, Threshold: bad, Signal: bad, Check: bad,
 		LimitedBy: bad, KubeletWouldEvict: bad, GrewMost: bad, Failed: []decisionlog.PodReason{{Pod: bad, Reason: bad}},
-		Choice: &decisionlog.Choice{Cause: bad, Kubelet: bad, Places: []decisionlog.Place{{Pod: bad, UID: bad, Open: bad, Passed: bad, Key: ranking.Key{Incomplete: bad}}}}}
+		WokenBy: []string{bad}, Met: []string{bad}, Unknown: []string{bad}, Reclaimed: []string{bad}, Unmeasured: []string{bad},
+		Ranking: []decisionlog.PodReason{{Pod: bad, Reason: bad}}, Stalls: []decisionlog.PodReason{{Pod: bad, Reason: bad}},
+		Consumers: []signals.Consumer{{Name: bad, Kind: bad, Pod: bad, Incomplete: bad}},
+		Choice:    &decisionlog.Choice{Cause: bad, Kubelet: bad, Places: []decisionlog.Place{{Pod: bad, UID: bad, Open: bad, Passed: bad, Key: ranking.Key{Incomplete: bad}}}}}
 	text, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -318,6 +323,40 @@ func TestLog_TextsAreSafeForTerminal(t *testing.T) {
 	}
 	if l.String() != string(text)+"\n" {
 		t.Error("the line is changed")
+	}
+}
+
+// However long the texts and lists of a line are, its explanation is short.
+func TestLog_ExplanationIsBounded(t *testing.T) {
+	const begin = `{"time":"2026-03-01T12:00:00Z","pod":"shop/web","uid":"u","choice":{"cause":"memory.available","places":[`
+	long, empty := strings.Repeat("🚢", 16<<10), strings.Repeat(",{}", 5461)
+	text := strings.Repeat("🚢", 500)
+	all, err := json.Marshal(&decisionlog.Record{Time: noon, Decision: decisionlog.Verb(text), Conditions: slices.Repeat([]string{text}, 100), Pod: text, UID: text, Signal: text,
+		Threshold: text, Check: text, Reason: text, Message: text, End: text, LimitedBy: text, KubeletWouldEvict: text, GrewMost: text,
+		Failed: slices.Repeat([]decisionlog.PodReason{{Pod: text, Reason: text}}, 100),
+		Choice: &decisionlog.Choice{Cause: text, Kubelet: text, Places: slices.Repeat([]decisionlog.Place{
+			{Pod: text, UID: text, Open: text, Passed: text, Key: ranking.Key{Incomplete: text}}}, 100)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for about, line := range map[string]string{
+		"a long place, and many": begin + `{"pod":"` + long + `"}` + empty + `]}}`,
+		"many, and a long place": begin + `{}` + empty + `,{"pod":"` + long + `"}]}}`,
+		"the name of its pod":    `{"time":"2026-03-01T12:00:00Z","pod":"` + strings.Repeat("x", 32_000) + `"}`,
+		"every text":             string(all),
+	} {
+		records, unreadable := evictionlog.Parse(line).Records()
+		if len(records) != 1 || unreadable != 0 {
+			t.Fatalf("%s: %d records, %d unreadable", about, len(records), unreadable)
+		}
+		r := &records[0]
+		x := why.Explain("node-1", r)
+		if n := len(x.Text()); n > 32<<10 || len(r.Pod) > 320 {
+			t.Errorf("%s: %d bytes, of a pod with a name of %d bytes", about, n, len(r.Pod))
+		}
+		if encoded, err := json.Marshal(&x); err != nil || len(encoded) > 64<<10 {
+			t.Errorf("%s: %d bytes of JSON, %v", about, len(encoded), err)
+		}
 	}
 }
 

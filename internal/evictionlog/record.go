@@ -5,18 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/decisionlog"
 )
 
-// Bounds of one record, in bytes.
+// Bounds of one record. Texts are in bytes.
 const (
 	maxRecordBytes = 3 << 10
 	maxText        = 512 // of a reason or a message
 	maxShortText   = 128 // of a reason of one pod
+	maxName        = 320 // namespace/name has at most 317
 	maxFailed      = 3   // pods that could not be ended
+	maxPlaces      = 8   // of a choice. An agent writes six
 )
 
 // The ends of a soft eviction. That of a hard one is the reason for which the wait for its memory ended.
@@ -56,7 +59,7 @@ func Cause(r *decisionlog.Record) string {
 // bounded texts.
 func compact(r *decisionlog.Record) decisionlog.Record {
 	c := *r
-	c.WokenBy, c.Met, c.Unknown, c.Reclaimed, c.Ranking, c.Stalls, c.Consumers, c.Unmeasured = nil, nil, nil, nil, nil, nil, nil, nil
+	clearLogOnly(&c)
 	c.Reason, c.Message, c.End = shorten(c.Reason, maxText), shorten(strings.TrimSpace(c.Message), maxText), shorten(c.End, maxText)
 	c.Failed = append([]decisionlog.PodReason(nil), c.Failed[:min(len(c.Failed), maxFailed)]...)
 	for i := range c.Failed {
@@ -75,6 +78,11 @@ func compact(r *decisionlog.Record) decisionlog.Record {
 		c.Choice = &choice
 	}
 	return c
+}
+
+// clearLogOnly clears the keys of the line of the log that no stored record has.
+func clearLogOnly(r *decisionlog.Record) {
+	r.WokenBy, r.Met, r.Unknown, r.Reclaimed, r.Ranking, r.Stalls, r.Consumers, r.Unmeasured = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // encode returns the line of a record, at most maxRecordBytes long. Returns an error if the record has no
@@ -115,8 +123,8 @@ func shortenPlaces(c *decisionlog.Record, keep bool) {
 	c.Choice.Places = places
 }
 
-// decode returns the record of a line, with texts that a terminal can print. Returns an error if this version
-// cannot read it.
+// decode returns the record of a line, with the bounds of a stored one and with texts that a terminal can print. A
+// stolen token may have written the line. Returns an error if this version cannot read it.
 func decode(line string) (decisionlog.Record, error) {
 	var r decisionlog.Record
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
@@ -125,12 +133,20 @@ func decode(line string) (decisionlog.Record, error) {
 	if r.Pod == "" || r.Time.IsZero() {
 		return r, errors.New("read the record of an eviction: it has no pod or no time")
 	}
-	names, others := r.Texts()
-	for _, text := range append(names, others...) {
-		*text = signals.Printable(*text)
+	clearLogOnly(&r)
+	// Clones do not retain the memory of the rest.
+	r.Conditions = slices.Clone(r.Conditions[:min(len(r.Conditions), signals.ConditionCount)])
+	r.Failed = slices.Clone(r.Failed[:min(len(r.Failed), maxFailed)])
+	if c := r.Choice; c != nil {
+		c.Places = slices.Clone(c.Places[:min(len(c.Places), maxPlaces)])
+		c.SetOrder()
 	}
-	if r.Choice != nil {
-		r.Choice.SetOrder()
+	names, others := r.Texts()
+	for _, name := range names {
+		*name = signals.Printable(shorten(*name, maxName))
+	}
+	for _, text := range others {
+		*text = signals.Printable(shorten(*text, maxText))
 	}
 	return r, nil
 }

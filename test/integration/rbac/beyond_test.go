@@ -297,7 +297,7 @@ func (f *thief) records() {
 		"a record with another key":   func(m *corev1.ConfigMap) { m.Data["dashboard.json"] = "{}" },
 		"a record with binary data":   func(m *corev1.ConfigMap) { m.BinaryData = map[string][]byte{"x": {1}} },
 		"an immutable record":         func(m *corev1.ConfigMap) { m.Immutable = new(true) },
-		"a record of 32 KiB and more": func(m *corev1.ConfigMap) { m.Data["evictions"] = strings.Repeat("x", 32<<10+1) },
+		"a record of 32,769 letters":  func(m *corev1.ConfigMap) { m.Data["evictions"] = strings.Repeat("x", 32<<10+1) },
 	} {
 		own, err := maps.Get(f.t.Context(), f.own.node, metav1.GetOptions{})
 		f.own.must(err)
