@@ -32,20 +32,49 @@ type kernel struct {
 // print writes a record of the kernel.
 func (k *kernel) print(text string) { k.write(6, "-", text) }
 
+// The bounds of a record in bytes: of its text, and of what /dev/kmsg returns since Linux 6.3.
+const (
+	maxText   = 1023 // PRINTKRB_RECORD_MAX without the NUL
+	maxRecord = 2048 // PRINTK_MESSAGE_MAX
+)
+
 // write writes a record with a priority and flags. Control characters, backslashes and bytes beyond
-// ASCII are escaped.
+// ASCII are escaped. What does not fit is dropped, the newline included. For an escaped byte the kernel
+// needs one byte more than it writes, as scnprintf ends a text with a NUL.
 func (k *kernel) write(priority int, flags, text string) {
-	var b strings.Builder
-	for _, c := range []byte(text) {
+	b := fmt.Appendf(nil, "%d,%d,%d,%s;", priority, k.sequence, k.at.Microseconds(), flags)
+	add := func(text string, room int) { b = append(b, text[:min(len(text), max(room-len(b), 0))]...) }
+	for _, c := range []byte(text[:min(len(text), maxText)]) {
 		if c < ' ' || c >= 127 || c == '\\' {
-			fmt.Fprintf(&b, `\x%02x`, c)
+			add(fmt.Sprintf(`\x%02x`, c), maxRecord-1)
 		} else {
-			b.WriteByte(c)
+			add(string(rune(c)), maxRecord)
 		}
 	}
-	k.records = append(k.records, fmt.Sprintf("%d,%d,%d,%s;%s\n", priority, k.sequence, k.at.Microseconds(), flags, b.String()))
+	add("\n", maxRecord)
+	k.records = append(k.records, string(b))
 	k.sequence++
 	k.at += 3 * time.Microsecond
+}
+
+// printPieces writes a line that the kernel prints in pieces. A piece that the record has no room for begins
+// another one.
+func (k *kernel) printPieces(pieces ...string) {
+	flags, text := "-", ""
+	for _, piece := range pieces {
+		if text != "" && len(text)+len(piece) > maxText {
+			k.write(6, flags, text)
+			flags, text = "c", ""
+		}
+		text += piece
+	}
+	k.write(6, flags, text)
+}
+
+// truncateLast drops the newline of the last record.
+func (k *kernel) truncateLast() {
+	last := &k.records[len(k.records)-1]
+	*last = strings.TrimSuffix(*last, "\n")
 }
 
 // task is a process of a report. Amounts are in KiB.
@@ -75,11 +104,11 @@ type oom struct {
 func (k *kernel) kill(o oom) {
 	if k.reported() {
 		k.dump(o)
-		k.print(k.scope(o))
+		k.printPieces(k.scopePieces(o)...)
 	}
 	k.killed(o, o.task)
 	if o.group != "" {
-		k.print("Tasks in " + o.group + " are going to be killed due to memory.oom.group set")
+		k.printPieces("Tasks in ", o.group, " are going to be killed due to memory.oom.group set")
 		for _, t := range o.members {
 			k.killed(o, t)
 		}
@@ -107,7 +136,7 @@ func (k *kernel) dump(o oom) {
 		k.print("Node 0 active_anon:48kB inactive_anon:136kB active_file:20kB inactive_file:28kB")
 	} else {
 		k.print(fmt.Sprintf("memory: usage %dkB, limit %dkB, failcnt 96", o.used, o.max))
-		k.print("Memory cgroup stats for " + o.limit + ":")
+		k.printPieces("Memory cgroup stats for ", o.limit, ":")
 		k.statistics(o.files, o.cache)
 	}
 	if o.within != "" {
@@ -134,16 +163,20 @@ func (k *kernel) statistics(files, cache int) {
 	}
 }
 
-func (k *kernel) scope(o oom) string {
-	constraint, limit := "CONSTRAINT_NONE", "global_oom"
+// scope returns the line about the cgroups.
+func (k *kernel) scope(o oom) string { return strings.Join(k.scopePieces(o), "") }
+
+// scopePieces returns the pieces in which the kernel prints the line about the cgroups.
+func (k *kernel) scopePieces(o oom) []string {
+	constraint, limit := "CONSTRAINT_NONE", ",global_oom"
 	if o.limit != "" {
-		constraint, limit = "CONSTRAINT_MEMCG", "oom_memcg="+o.limit
+		constraint, limit = "CONSTRAINT_MEMCG", ",oom_memcg="
 	}
 	if o.constraint != "" {
 		constraint = o.constraint
 	}
-	return fmt.Sprintf("oom-kill:constraint=%s,nodemask=(null),cpuset=/,mems_allowed=0,%s,task_memcg=%s,task=%s,pid=%d,uid=%d",
-		constraint, limit, o.cgroup, o.name, o.pid, o.uid)
+	return []string{"oom-kill:constraint=" + constraint + ",nodemask=(null)", ",cpuset=", "/", ",mems_allowed=0", limit, o.limit,
+		",task_memcg=", o.cgroup, fmt.Sprintf(",task=%s,pid=%d,uid=%d", o.name, o.pid, o.uid)}
 }
 
 func (k *kernel) killed(o oom, t task) {

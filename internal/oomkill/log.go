@@ -35,7 +35,7 @@ type Kill struct {
 // Causes of an unknown cgroup.
 const (
 	notLogged   = "the kernel's log has no line about the cgroup, as after ten kills within five seconds"
-	notReadable = "the kernel's log has an unknown or ambiguous line about the process or its cgroup"
+	notReadable = "the kernel's log has an unknown, truncated or ambiguous line about the process or its cgroup"
 	linesLost   = "lines of the kernel's log were lost"
 )
 
@@ -61,6 +61,7 @@ type Log struct {
 type dump struct {
 	scope        string // the line about the cgroups, complete or not
 	end          uint64 // sequence number of its last record
+	truncated    bool   // a part of it is missing
 	used, limit  signals.Measured[signals.Bytes]
 	inStatistics bool
 	statistics   statistics
@@ -96,7 +97,7 @@ func (l *Log) Add(r Record) (k Kill, killed bool) {
 	}
 	line, is, ok := parseKilled(r.Text)
 	if is {
-		return l.complete(&line, ok, r.At), true
+		return l.complete(&line, ok && !r.Truncated, r.At), true
 	}
 	l.note(&r)
 	return Kill{}, false
@@ -111,11 +112,11 @@ func (l *Log) Lose() {
 func (l *Log) note(r *Record) {
 	switch {
 	case strings.HasPrefix(r.Text, scopeHead):
-		l.dump.scope, l.dump.end, l.dump.inStatistics = r.Text, r.Sequence, false
+		l.dump.scope, l.dump.end, l.dump.truncated, l.dump.inStatistics = r.Text, r.Sequence, r.Truncated, false
 		l.group, l.last = nil, nil
 		l.scopes[l.count%scopeBurst] = r.At
 		l.count++
-	case strings.HasPrefix(r.Text, groupHead) && strings.HasSuffix(r.Text, groupTail):
+	case strings.HasPrefix(r.Text, groupHead) && strings.HasSuffix(r.Text, groupTail) && !r.Truncated:
 		path := unescape(strings.TrimSuffix(r.Text[len(groupHead)-1:], groupTail)) // with the slash
 		if l.group = l.last; l.group != nil && cgroup.Within(path, l.group.TaskCgroup) {
 			l.group.TaskCgroup = path
@@ -124,12 +125,14 @@ func (l *Log) note(r *Record) {
 		}
 	case strings.Contains(r.Text, dumpMark):
 		l.dump, l.group, l.last, l.lost = dump{}, nil, nil, false
-	case strings.HasPrefix(r.Text, usageHead):
-		l.dump.used, l.dump.limit = parseUsage(r.Text)
 	case strings.HasPrefix(r.Text, statHead):
 		l.dump.inStatistics = true
 	case strings.HasPrefix(r.Text, statEnd):
 		l.dump.inStatistics = false
+	case r.Truncated: // an amount in it may lack digits. An earlier line of version 1 has another amount under its key
+		l.dump.statistics, l.dump.inStatistics = statistics{}, false
+	case strings.HasPrefix(r.Text, usageHead):
+		l.dump.used, l.dump.limit = parseUsage(r.Text)
 	case strings.HasPrefix(r.Text, pagesHead):
 		l.dump.freePages, l.dump.pagesKnown = parsePages(r.Text)
 	case l.dump.inStatistics:
@@ -140,7 +143,7 @@ func (l *Log) note(r *Record) {
 // continueScope appends a record to the line about the cgroups, if it directly follows.
 func (l *Log) continueScope(r *Record) {
 	if d := &l.dump; d.scope != "" && d.end+1 == r.Sequence && len(d.scope) < maxScope {
-		d.scope, d.end = d.scope+r.Text, r.Sequence
+		d.scope, d.end, d.truncated = d.scope+r.Text, r.Sequence, d.truncated || r.Truncated
 	}
 }
 
@@ -152,7 +155,7 @@ func (l *Log) complete(line *killedLine, readable bool, at time.Duration) Kill {
 	switch s, ok := parseScope(d.scope, line); {
 	case !readable:
 		k.Process, k.Cause = Process{}, notReadable
-	case d.scope != "" && ok:
+	case d.scope != "" && ok && !d.truncated:
 		k.TaskCgroup, k.LimitCgroup = s.task, s.limit
 		k.Partial = s.limit == "" && s.constraint != machineConstraint
 		if s.limit == "" {

@@ -2,6 +2,7 @@ package oomkill_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,23 @@ var (
 			k.write(6, "c", text[100:])
 			k.killed(leak, leak.task)
 		}, []string{`17448 "java" in "" at "": the kernel's log has`}},
+		"a line in two records, the second one truncated": {func(k *kernel) {
+			k.dump(leak)
+			text := k.scope(leak)
+			k.print(text[:100])
+			k.write(6, "c", text[100:])
+			k.truncateLast()
+			k.killed(leak, leak.task)
+		}, []string{`17448 "java" in "" at "": the kernel's log has`}},
+		"a truncated line about the group": {func(k *kernel) {
+			k.print("booted")
+			k.at += time.Minute
+			o := group
+			o.members = nil
+			k.kill(o)
+			k.truncateLast()
+			k.killed(group, group.members[1])
+		}, []string{`7 "sh" in "` + containerA + `/inner" at "` + podA + `"`, `8 "worker" in "" at "": the kernel's log has`}},
 		"without the line about cgroups": {func(k *kernel) { k.killed(leak, leak.task) }, []string{`17448 "java" in "" at "": the kernel's log has`}},
 		"another process than in the line about cgroups": {func(k *kernel) {
 			k.print(k.scope(leak))
@@ -218,6 +236,72 @@ func TestLog_HostileNames(t *testing.T) {
 	}
 }
 
+// deep returns a path of n characters in names of at most 255.
+func deep(c string, n int) (path string) {
+	for ; n > 0; n -= 255 {
+		path += "/" + strings.Repeat(c, min(n, 255))
+	}
+	return path
+}
+
+// TestLog_HostilePaths checks paths that make the kernel truncate a record, or continue it in another one, right
+// before or within a key. A name then has the only key in the text. With 468 escaped bytes in the path of the
+// limit, the first record ends within the key of the process's cgroup, and the second one is complete. With a
+// long escaped name at its end, a truncated record has a newline.
+func TestLog_HostilePaths(t *testing.T) {
+	for n := 0; n < 850; n += 4 {
+		for _, c := range []string{"y", "\x7f"} {
+			long := containerA + deep(c, n)
+			for _, paths := range [][2]string{ // of the limit and of the process
+				{long, long + "/x,task_memcg=" + quiet},
+				{containerA, long},
+				{containerA, long + deep("\x7f", 200) + deep("\x7f", 255)},
+			} {
+				o := leak
+				o.limit, o.cgroup = paths[0], paths[1]
+				if len(o.cgroup) > maxText { // the record has only the beginning of the path, without a sign of it
+					continue
+				}
+				k := kernel{style: version2, at: time.Hour}
+				k.kill(o)
+				got := read(t, &oomkill.Log{}, k.records)
+				if len(got) != 1 || got[0].Process.PID != o.pid {
+					t.Fatalf("%d times %q: %+v", n, c, got)
+				}
+				known := got[0].TaskCgroup == o.cgroup && got[0].LimitCgroup == o.limit && got[0].Cause == ""
+				unknown := got[0].TaskCgroup == "" && got[0].LimitCgroup == "" && strings.Contains(got[0].Cause, "ambiguous")
+				if !known && !unknown {
+					t.Errorf("%d times %q: %+v", n, c, got[0])
+				}
+			}
+		}
+	}
+}
+
+// TestLog_TruncatedRecords checks that a record without its end makes parts of the answer unknown, and none wrong.
+func TestLog_TruncatedRecords(t *testing.T) {
+	known := func(m signals.Measured[signals.Bytes], want signals.Bytes) bool { return !m.Known || m.Value == want }
+	for s := range styles {
+		k := kernel{style: s, at: time.Hour}
+		k.kill(leak)
+		for i, record := range k.records {
+			records := slices.Clone(k.records)
+			records[i] = record[:len(record)-2] // without the last character and the newline
+			all := read(t, &oomkill.Log{}, records)
+			if len(all) != 1 {
+				t.Fatalf("style %d, record %d: %+v", s, i, all)
+			}
+			got := all[0]
+			if needed := i >= len(records)-2; needed != (got.Cause != "") || needed != (got.TaskCgroup == "") || got.TaskCgroup != "" && got.TaskCgroup != containerA {
+				t.Errorf("style %d, record %d: %+v", s, i, got)
+			}
+			if !known(got.Used, 64*mib) || !known(got.Limit, 64*mib) || !known(got.Held, 63*mib) || !known(got.FilesInMemory, 2*mib) {
+				t.Errorf("style %d, amounts of record %d: %+v", s, i, got)
+			}
+		}
+	}
+}
+
 // TestLog_LinesOfOthersWithinReport checks that amounts are not those of a line with the name of a crashed
 // process, which may contain newlines, or with a prefix of the packet filter.
 func TestLog_LinesOfOthersWithinReport(t *testing.T) {
@@ -282,12 +366,17 @@ func TestLog_SuppressedLines(t *testing.T) {
 }
 
 func TestParseRecord_Format(t *testing.T) {
+	almost := strings.Repeat("x", maxRecord-len("8,1,2,-;")-2) + "\n" // leaves one byte of the buffer free
 	for text, want := range map[string]oomkill.Record{
 		"6,339,5140900,-;NET: Registered protocol family 10\n": {Sequence: 339, At: 5140900 * time.Microsecond, Kernel: true, Text: "NET: Registered protocol family 10"},
 		"30,340,5690716,-;udevd[80]: starting version 181\n":   {Sequence: 340, At: 5690716 * time.Microsecond, Text: "udevd[80]: starting version 181"},
-		"4,1,2,c;rest": {Sequence: 1, At: 2 * time.Microsecond, Kernel: true, Continues: true, Text: "rest"},
+		"4,1,2,c;rest\n": {Sequence: 1, At: 2 * time.Microsecond, Kernel: true, Continues: true, Text: "rest"},
 		"7,160,424069,-,caller=T1;pci_root PNP0A03:00\n SUBSYSTEM=acpi\n DEVICE=+x": {Sequence: 160, At: 424069 * time.Microsecond, Kernel: true, Text: "pci_root PNP0A03:00"},
-		"8,1,2,-;x;y": {Sequence: 1, At: 2 * time.Microsecond, Text: "x;y"},
+		"8,1,2,-;x;y":       {Sequence: 1, At: 2 * time.Microsecond, Text: "x;y", Truncated: true},
+		"8,1,2,-;":          {Sequence: 1, At: 2 * time.Microsecond, Truncated: true},
+		"8,1,2,-;" + almost: {Sequence: 1, At: 2 * time.Microsecond, Text: strings.TrimSuffix(almost, "\n")},
+		// An escaped byte may be missing before the newline.
+		"8,1,2,-;x" + almost: {Sequence: 1, At: 2 * time.Microsecond, Text: "x" + strings.TrimSuffix(almost, "\n"), Truncated: true},
 	} {
 		if got, ok := oomkill.ParseRecord(text); !ok || got != want {
 			t.Errorf("%q: %+v, %t", text, got, ok)

@@ -202,7 +202,7 @@ type scope struct {
 // task_memcg=…,task=…,pid=…,uid=…" about a killed process. Without the limit of a cgroup it has
 // global_oom in place of oom_memcg. ok is false if the line is about another process, or is ambiguous: a
 // pod can give its cgroups names that contain the keys, and change the name of the process between the
-// two lines.
+// two lines. The text must be complete: a name may have the only key that remains of a truncated one.
 func parseScope(text string, k *killedLine) (s scope, ok bool) {
 	head, ok := strings.CutSuffix(text, ",task="+k.Name+",pid="+strconv.Itoa(k.PID)+",uid="+k.uid)
 	if !ok {

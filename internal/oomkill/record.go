@@ -13,7 +13,15 @@ type Record struct {
 	Kernel    bool          // written by the kernel, not by a program through /dev/kmsg
 	Continues bool          // the rest of the line of an earlier record
 	Text      string        // control characters, backslashes and non-ASCII bytes are escaped as \xNN
+	Truncated bool          // the end of Text may be missing
 }
+
+// bufferSize is the size in bytes of the buffer in which the kernel formats a record for /dev/kmsg:
+// PRINTK_MESSAGE_MAX of kernel/printk/internal.h, since Linux 6.3. What exceeds it is dropped, and the
+// sequence numbers stay consecutive. A text of 512 escaped bytes is enough. Before Linux 6.3 the buffer
+// has 8192 bytes, and is larger than any record: a text has at most 1024 bytes, and each of them becomes
+// four at most.
+const bufferSize = 2048
 
 // facilityShift is the position of the facility in a record's priority. Facility 0 is the kernel's:
 // for a record of a program, the kernel replaces it by 1.
@@ -21,6 +29,10 @@ const facilityShift = 3
 
 // ParseRecord parses a record: "priority,sequence,microseconds,flags[,…];text". Lines after the first
 // one are properties of a device and are dropped. ok is false for any other text.
+//
+// A text is truncated if the newline after it is missing. If the record fills the buffer, a newline does not
+// show that the text is complete. The kernel drops an escaped byte that does not fit, but it leaves one byte
+// of the buffer free, and writes the newline there.
 func ParseRecord(text string) (r Record, ok bool) {
 	head, body, ok := strings.Cut(text, ";")
 	if !ok {
@@ -43,7 +55,8 @@ func ParseRecord(text string) (r Record, ok bool) {
 	}
 	r.At = time.Duration(micros) * time.Microsecond
 	r.Kernel, r.Continues = priority>>facilityShift == 0, fields[3] == "c"
-	r.Text, _, _ = strings.Cut(body, "\n")
+	line, _, ended := strings.Cut(body, "\n")
+	r.Text, r.Truncated = line, !ended || len(head)+len(";")+len(line)+len("\n") == bufferSize
 	return r, true
 }
 
