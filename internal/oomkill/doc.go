@@ -12,6 +12,7 @@
 //     the kernel's makes a kill unknown at most.
 //   - A gap in the log's sequence numbers ends every line that was pending.
 //   - A record that the kernel truncated may lack any part of a line. No cgroup and no amount follows from it.
+//     The same holds for a line that another record splits.
 //   - What is stored is bounded: one pending line, ten times, and a fixed number of readings.
 //
 // The texts are those of Linux 5.10 to 6.18: mm/oom_kill.c, mm/memcontrol.c and mm/memcontrol-v1.c.

@@ -23,6 +23,7 @@ const (
 // kernel writes the records of /dev/kmsg as the kernel does.
 type kernel struct {
 	style    style
+	shared   bool // another CPU prints a line after each incomplete record
 	sequence uint64
 	at       time.Duration
 	limited  []time.Duration // times of reports, for the limit of their rate
@@ -64,6 +65,9 @@ func (k *kernel) printPieces(pieces ...string) {
 	for _, piece := range pieces {
 		if text != "" && len(text)+len(piece) > maxText {
 			k.write(6, flags, text)
+			if k.shared {
+				k.print("eth0: link up")
+			}
 			flags, text = "c", ""
 		}
 		text += piece

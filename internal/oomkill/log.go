@@ -140,9 +140,14 @@ func (l *Log) note(r *Record) {
 	}
 }
 
-// continueScope appends a record to the line about the cgroups, if it directly follows.
+// continueScope appends a record to the line about the cgroups, if it directly follows. Another record may be
+// the rest of the line, too. The line is incomplete then, even if it looks complete: a name can end it.
 func (l *Log) continueScope(r *Record) {
-	if d := &l.dump; d.scope != "" && d.end+1 == r.Sequence && len(d.scope) < maxScope {
+	switch d := &l.dump; {
+	case d.scope == "":
+	case d.end+1 != r.Sequence || len(d.scope) >= maxScope:
+		d.truncated = true
+	default:
 		d.scope, d.end, d.truncated = d.scope+r.Text, r.Sequence, d.truncated || r.Truncated
 	}
 }

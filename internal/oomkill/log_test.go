@@ -247,13 +247,17 @@ func deep(c string, n int) (path string) {
 // TestLog_HostilePaths checks paths that make the kernel truncate a record, or continue it in another one, right
 // before or within a key. A name then has the only key in the text. With 468 escaped bytes in the path of the
 // limit, the first record ends within the key of the process's cgroup, and the second one is complete. With a
-// long escaped name at its end, a truncated record has a newline.
+// long escaped name at its end, a truncated record has a newline. With a line of another CPU in between, the log
+// has the rest of the line later.
 func TestLog_HostilePaths(t *testing.T) {
 	for n := 0; n < 850; n += 4 {
 		for _, c := range []string{"y", "\x7f"} {
 			long := containerA + deep(c, n)
+			forged := long + "/x,task_memcg=" + quiet
+			complete := forged + ",task=java,pid=17448,uid=1000"
 			for _, paths := range [][2]string{ // of the limit and of the process
-				{long, long + "/x,task_memcg=" + quiet},
+				{long, forged},
+				{complete, complete},
 				{containerA, long},
 				{containerA, long + deep("\x7f", 200) + deep("\x7f", 255)},
 			} {
@@ -262,16 +266,18 @@ func TestLog_HostilePaths(t *testing.T) {
 				if len(o.cgroup) > maxText { // the record has only the beginning of the path, without a sign of it
 					continue
 				}
-				k := kernel{style: version2, at: time.Hour}
-				k.kill(o)
-				got := read(t, &oomkill.Log{}, k.records)
-				if len(got) != 1 || got[0].Process.PID != o.pid {
-					t.Fatalf("%d times %q: %+v", n, c, got)
-				}
-				known := got[0].TaskCgroup == o.cgroup && got[0].LimitCgroup == o.limit && got[0].Cause == ""
-				unknown := got[0].TaskCgroup == "" && got[0].LimitCgroup == "" && strings.Contains(got[0].Cause, "ambiguous")
-				if !known && !unknown {
-					t.Errorf("%d times %q: %+v", n, c, got[0])
+				for _, shared := range []bool{false, true} {
+					k := kernel{style: version2, shared: shared, at: time.Hour}
+					k.kill(o)
+					got := read(t, &oomkill.Log{}, k.records)
+					if len(got) != 1 || got[0].Process.PID != o.pid {
+						t.Fatalf("%d times %q: %+v", n, c, got)
+					}
+					known := got[0].TaskCgroup == o.cgroup && got[0].LimitCgroup == o.limit && got[0].Cause == ""
+					unknown := got[0].TaskCgroup == "" && got[0].LimitCgroup == "" && strings.Contains(got[0].Cause, "ambiguous")
+					if !known && !unknown {
+						t.Errorf("%d times %q, shared log: %t: %+v", n, c, shared, got[0])
+					}
 				}
 			}
 		}
