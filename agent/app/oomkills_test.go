@@ -178,6 +178,8 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 			"oom-kill container shop/db/main leak: shop/db/main, shop/db/main x1"}, 2},
 		"after a loss":    {with(oomLines(a, a, 7, 60_000)[:3], kmsg.ErrLost, killedLine(7, 60_000)), []string{"oom-kill unknown unknown/ leak: unknown, unknown x1"}, 1},
 		"outside of pods": {with(oomLines("/system.slice/cron", "/system.slice/cron", 7, 60_000)), []string{"oom-kill unknown / leak: unknown, unknown x1"}, 0},
+		"in a cgroup with unprintable characters": {with(oomLines(a+`/\xe2\x80\xae`, a+`/\xe2\x80\xae/\xc2\x9b31m`, 7, 60_000)),
+			[]string{"oom-kill unknown shop/cart/app leak: unknown, unknown x1"}, 1},
 		"of another node": {with(oomLines("/docker/1/kubepods/podx", "/docker/1/kubepods/podx/y", 7, 60_000)), nil, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -185,6 +187,9 @@ func TestOOMWatcher_ReportsKills(t *testing.T) {
 			var got []string
 			for _, l := range lines {
 				got = append(got, short(l))
+				if l.Cgroup != signals.Printable(l.Cgroup) || l.LimitCgroup != signals.Printable(l.LimitCgroup) {
+					t.Errorf("%s: unprintable characters in %q, %q", name, l.Cgroup, l.LimitCgroup)
+				}
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))

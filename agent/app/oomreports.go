@@ -103,13 +103,14 @@ func (o *oomReports) reportLost(missing uint64, at time.Time) {
 // unknownName stands for a name that is not known.
 const unknownName = "unknown"
 
-// oomLine returns the line of the decision log.
+// oomLine returns the line of the decision log. A pod can give its cgroups names with control and bidirectional
+// characters, which JSON does not escape and a terminal interprets.
 func oomLine(r *oomkill.Report, kills int, at time.Time) *agent.OOMKill {
 	p, k := &r.Place, &r.Kill
 	line := &agent.OOMKill{
 		Time: at, Decision: agent.OOMKilled, Reason: r.Reason(), UID: p.UID, Container: p.Container,
-		Process: k.Process.Name, PID: k.Process.PID, Cgroup: p.Cgroup,
-		LimitOf: p.Level.String(), LimitCgroup: p.Limit, LimitBytes: bytesOf(k.Limit), FilesInMemory: bytesOf(k.FilesInMemory),
+		Process: k.Process.Name, PID: k.Process.PID, Cgroup: signals.Printable(p.Cgroup),
+		LimitOf: p.Level.String(), LimitCgroup: signals.Printable(p.Limit), LimitBytes: bytesOf(k.Limit), FilesInMemory: bytesOf(k.FilesInMemory),
 		HeldMost: r.HeldMost.Key(), GrewMost: r.GrewMost.Key(), Kills: kills,
 	}
 	switch {
