@@ -275,7 +275,9 @@ func (x *exporter) write(w io.Writer) error {
 	}
 	h := x.header
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Made of a recording: node %s, agent %s, cgroup v%d, from %s on.\n%s", h.Node, h.Version, h.CgroupVersion, x.first.At().UTC().Format(time.RFC3339), missing)
+	// A line break in a name would end the comment.
+	fmt.Fprintf(&b, "# Made of a recording: node %s, agent %s, cgroup v%d, from %s on.\n%s", signals.PrintableName(h.Node), signals.PrintableName(h.Version), h.CgroupVersion,
+		x.first.At().UTC().Format(time.RFC3339), missing)
 	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: %s\nconfig: %s\nfilesystems: %s\npods:%s", NodeKind, configuration, x.first.Layout, none(len(x.initial)))
 	for _, p := range x.initial {
 		fmt.Fprintf(&b, "- %s\n", p.text)

@@ -110,7 +110,7 @@ func (r *Replay) begin(h *recording.Header) error {
 	}
 	c, err := config.ParseFile(h.Config)
 	if err != nil {
-		return fmt.Errorf("read the configuration in the recording of agent %s: %w", h.Version, err)
+		return fmt.Errorf("read the configuration in the recording of agent %s: %w", signals.PrintableName(h.Version), err)
 	}
 	r.run, r.config, r.policies = h, c, map[policyKey]*eviction.Policy{}
 	if sameRun {

@@ -146,6 +146,33 @@ func TestReplay_WritesNoControlCharacters(t *testing.T) {
 	if err != nil || !strings.Contains(text.String(), "EVICT default/hog?[2J? for") || strings.ContainsAny(text.String(), "\x1b\x07") {
 		t.Errorf("%v, %q", err, text.String())
 	}
+	const version = "1\x1b]0;x\x07"
+	scenario, _ := exported(t, checkedOnce(t, recording.Header{Node: "n\x1b]0;x\x07\nextra: 1", Version: version, Config: []byte("{}")}))
+	if !strings.HasPrefix(scenario, "# Made of a recording: node n?]0;x??extra: 1, agent 1?]0;x?, cgroup v2, from ") || strings.ContainsAny(scenario, "\x1b\x07") {
+		t.Errorf("%.300q", scenario)
+	}
+	err = simulate.NewReplay(checkedOnce(t, recording.Header{Version: version})).WriteText(io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "of agent 1?]0;x?: ") || strings.ContainsAny(err.Error(), "\x1b\x07") {
+		t.Errorf("%q", err)
+	}
+}
+
+// checkedOnce returns a recording with one check.
+func checkedOnce(t *testing.T, h recording.Header) []byte {
+	t.Helper()
+	h.Started, h.CgroupVersion = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), 2
+	e := recording.NewEncoder(h)
+	data, err := e.Header(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := signals.Snapshot{At: h.Started}
+	s.Node[signals.MemoryAvailable] = signals.Observed(900*mebi, 4<<30, s.At)
+	data, ok := e.Check(data, &recording.Check{Snapshot: s})
+	if !ok {
+		t.Fatal("not encoded")
+	}
+	return data
 }
 
 // FuzzReplay reads recordings of another origin: any payload in a valid frame, behind a valid recording.

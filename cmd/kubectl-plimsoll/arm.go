@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/cmd/internal/armcmd"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/arming/preview"
 	"plimsoll.dev/plimsoll/internal/clusterstatus/collect"
@@ -119,7 +120,7 @@ func (x *armingCommand) run(ctx context.Context, connection *user.Connection) er
 	plan, fault := x.plan(ctx, connection.Now)
 	switch {
 	case plan == nil && x.needsNoPlan():
-		fmt.Fprintf(notes, "There is no preview: %s\n", printable(fault.Error()))
+		fmt.Fprintf(notes, "There is no preview: %s\n", signals.PrintableLines(fault.Error()))
 		return r.Run(ctx)
 	case plan == nil || fault != nil && r.Setting == arming.Arm: // nodes that do not exist keep no others armed
 		return errors.Join(fault, errUnchanged)

@@ -61,7 +61,7 @@ func runRoot(root *cobra.Command, args []string, streams genericiooptions.IOStre
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(streams.ErrOut, printable(err.Error()))
+	fmt.Fprintln(streams.ErrOut, signals.PrintableLines(err.Error()))
 	// cobra has no type for a command that does not exist.
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
@@ -133,16 +133,4 @@ func (c *client) show(p *output.Printer, d document.Document) error {
 		return fmt.Errorf("write what was found: %w", err)
 	}
 	return nil
-}
-
-// maxLine bounds a line of a message.
-const maxLine = 4 << 10
-
-// printable returns a message for a terminal. One of the API server can contain any text.
-func printable(message string) string {
-	lines := strings.Split(message, "\n")
-	for i, line := range lines {
-		lines[i] = signals.PrintableText(line, maxLine)
-	}
-	return strings.Join(lines, "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/cmd/internal/recordingcmd"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/live"
 	"plimsoll.dev/plimsoll/internal/live/screen"
 	"plimsoll.dev/plimsoll/internal/output"
@@ -109,7 +110,7 @@ func (t *top) run(ctx context.Context, f *follower) error {
 		again = true
 		return err
 	}, func(err error, wait time.Duration) {
-		fmt.Fprintf(t.streams.ErrOut, "%s. The next attempt is in %s\n", printable(err.Error()), wait.Round(time.Second))
+		fmt.Fprintf(t.streams.ErrOut, "%s. The next attempt is in %s\n", signals.PrintableLines(err.Error()), wait.Round(time.Second))
 	})
 }
 

@@ -208,13 +208,21 @@ func TestRecording_ExitStatus(t *testing.T) {
 	if err := os.WriteFile(text, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	empty := t.TempDir()
+	hostile, empty := filepath.Join(t.TempDir(), "hostile"), t.TempDir()
+	data, err := recording.NewEncoder(recording.Header{Version: "1\x1b]0;x\a", Config: []byte(`{"\u001b]0;x\u0007":1}`)}).Header(nil)
+	if err == nil {
+		err = os.WriteFile(hostile, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		args   string
 		status int
 		want   string
 	}{
 		{"recording", exitInvalid, "needs a command"},
+		{"recordin", exitInvalid, "Did you mean this?\n    recording\n"},
 		{"recording list extra", exitInvalid, "takes no arguments"},
 		{"recording info a b", exitInvalid, "one file or directory"},
 		{"recording list --recording-dir=" + dir + "/none", exitFailed, "give the --recording-dir of the agent"},
@@ -229,6 +237,8 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"recording export --file=" + text + "/below " + dir, exitFailed, "export a recording"},
 		{"simulate --recording " + text, exitInvalid, "no frame of a recording is readable"},
 		{"simulate --recording " + dir + "/none", exitFailed, "no such file"},
+		{"simulate --recording " + dir + "/\x1b[2Jnone", exitFailed, "/?[2Jnone: no such file"},
+		{"simulate --recording " + hostile, exitFailed, "of agent 1?]0;x?: [?]0;x?]: 1: unknown field"},
 		{"simulate --recording " + dir + " " + text, exitInvalid, "takes no scenario file"},
 		{"simulate --recording " + dir + " -o pdf", exitInvalid, "must be text or json"},
 		{"simulate --config " + text, exitInvalid, "give --recording"},
@@ -240,8 +250,8 @@ func TestRecording_ExitStatus(t *testing.T) {
 		{"simulate --recording " + dir + " -o json --config " + text, exitInvalid, "a comparison is text"},
 	} {
 		status, out, errs := plimsoll("", strings.Fields(tc.args)...)
-		if status != tc.status || out != "" || !strings.Contains(errs, tc.want) {
-			t.Errorf("%s: status %d, %s%s, want %d and %q", tc.args, status, errs, out, tc.status, tc.want)
+		if status != tc.status || out != "" || !strings.Contains(errs, tc.want) || strings.ContainsAny(errs, "\x1b\a") {
+			t.Errorf("%q: status %d, %q, %s, want %d and %q", tc.args, status, errs, out, tc.status, tc.want)
 		}
 	}
 }

@@ -102,3 +102,17 @@ func beginAndEnd(text string, most int) string {
 func PrintableText(text string, most int) string {
 	return beginAndEnd(Printable(beginAndEnd(text, 4*most)), most)
 }
+
+// maxLine is the maximum length of a line of a message in bytes.
+const maxLine = 4 << 10
+
+// PrintableLines returns a message for a terminal, with each of its lines as [PrintableText] returns it. An error can
+// contain any text of a file or of the API server. A tab is replaced by spaces: the suggestions of a misspelt command
+// begin with one.
+func PrintableLines(message string) string {
+	lines := strings.Split(strings.ReplaceAll(message, "\t", "    "), "\n")
+	for i, line := range lines {
+		lines[i] = PrintableText(line, maxLine)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -39,6 +39,16 @@ func TestPrintableText_IsBounded(t *testing.T) {
 	}
 }
 
+func TestPrintableLines_CleansEachLine(t *testing.T) {
+	long := strings.Repeat("x", maxLine+1)
+	if got, want := PrintableLines("a\x1b[2J\r\n\tb\n"), "a?[2J?\n    b\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := strings.Split(PrintableLines(long+"\n"+long), "\n"); len(got) != 2 || len(got[0]) > maxLine || len(got[1]) > maxLine {
+		t.Errorf("got %d lines, the first of %d bytes", len(got), len(got[0]))
+	}
+}
+
 func TestDiffersFrom_ReportsOrderAndGrowth(t *testing.T) {
 	of := func(names string, amounts ...Amount) *Consumption {
 		c := &Consumption{}
