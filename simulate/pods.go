@@ -34,8 +34,7 @@ func (r *reader) pods(v strictyaml.Value) []signals.Pod {
 	names, uids := map[string]bool{}, map[string]bool{}
 	for _, v := range v.List() {
 		var pod corev1.Pod
-		faultless := len(*r.faults)
-		if v.Into(&pod); len(*r.faults) > faultless {
+		if !v.Into(&pod) {
 			continue
 		}
 		if pod.Name == "" {

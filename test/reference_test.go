@@ -20,7 +20,7 @@ const configurationHead = "# Configuration\n" + `
 
 Every option is a flag and a field of the file named by ` + "`--config`" + `. A flag overrides the file, and the
 file overrides the default. A map or a list given as a flag replaces the whole one of the file. All errors are
-reported at once, and a configuration with errors is not used in part. ` + "`plimsoll config check FILE`" + ` checks a file.
+reported at once, up to 100. A configuration with errors is not used in part. ` + "`plimsoll config check FILE`" + ` checks a file.
 
 Agent and controller watch their file. Changes of fields with ` + "`yes`" + ` in the column reload apply while they run; other changes need a
 restart ([change the configuration](../how-to/change-the-configuration.md)).

@@ -102,7 +102,8 @@ func NewSource(path string, flags *options.Flags) *Source { return table.Source(
 func Live() []string { return table.Live() }
 
 // ParseFile returns the configuration made of the defaults and the text of a file.
-// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid, or if the text is
+// larger than [options.MaxFileBytes].
 func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
 
 // ReadScenario returns the configuration that the field config of a NodeScenario

@@ -274,3 +274,15 @@ func TestParseFile_BoundsMemory(t *testing.T) {
 		}
 	}
 }
+
+// A configuration in a recording is not read from a file, whose size is bounded before.
+func TestParseFile_BoundsSize(t *testing.T) {
+	head := options.FileHead(config.Kind)
+	text := []byte(head + strings.Repeat("#", options.MaxFileBytes+1-len(head)))
+	if _, err := config.ParseFile(text[:options.MaxFileBytes]); err != nil {
+		t.Errorf("%d bytes: %v", options.MaxFileBytes, err)
+	}
+	if _, err := config.ParseFile(text); err == nil || err.Error() != "it is larger than 131072 bytes" {
+		t.Errorf("%d bytes: %v", len(text), err)
+	}
+}

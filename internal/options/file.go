@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// MaxFileBytes bounds what is read of a configuration file. One with every option has 6 KB. Of the worst content
-// with this size the parser allocates 35 MB, and a running agent has to bear it.
+// MaxFileBytes bounds a configuration, of a file or of another origin. One with every option has 6 KB. Of the worst
+// content with this size the parser allocates 35 MB, and a running agent has to bear it.
 const MaxFileBytes = 128 << 10
 
 // errTooLarge is the error of a configuration that is larger than MaxFileBytes.

@@ -22,9 +22,15 @@ type Table[C any] struct {
 // the configuration is not valid, and another error if the file cannot be read.
 func (t *Table[C]) Load(path string, flags *Flags) (*C, error) { return t.Source(path, flags).Load() }
 
-// Parse returns the configuration made of the defaults and the text of a file.
-// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
-func (t *Table[C]) Parse(data []byte) (*C, error) { return t.Source("", &Flags{}).Parse(data) }
+// Parse returns the configuration made of the defaults and the text of a file, or of a recording.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid, or if the text is
+// larger than [MaxFileBytes].
+func (t *Table[C]) Parse(data []byte) (*C, error) {
+	if len(data) > MaxFileBytes {
+		return nil, strictyaml.Faults{{Problem: errTooLarge.Error()}}
+	}
+	return t.Source("", &Flags{}).Parse(data)
+}
 
 func (t *Table[C]) readFile(c *C, data []byte, faults *strictyaml.Faults) {
 	doc := strictyaml.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, t.Fields()...)...)

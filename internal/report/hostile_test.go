@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode"
@@ -275,6 +276,33 @@ func TestForms_AreBounded(t *testing.T) {
 	}
 	if i.evictions.count() < 400 || i.kills.count() < 240 || i.gaps.count() < 3 {
 		t.Errorf("%d evictions, %d kills, %d gaps", i.evictions.count(), i.kills.count(), i.gaps.count())
+	}
+}
+
+// A header has room for a configuration with 100,000 unknown fields. Each of them was a fault with all valid fields in its
+// text.
+func TestForms_AreBoundedForLargeConfiguration(t *testing.T) {
+	var fields strings.Builder
+	for n := range 104_000 {
+		fmt.Fprintf(&fields, `,"%05x":0`, n)
+	}
+	h := header()
+	h.Config = json.RawMessage("{" + fields.String()[1:] + "}")
+	data := recorded(t, h, check(0, 1<<30))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	i := read(t, data, Options{})
+	runtime.ReadMemStats(&after)
+	if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 64 {
+		t.Errorf("a configuration of %d bytes: %d MiB are allocated", len(h.Config), allocated)
+	}
+	if missing := strings.Join(i.missing().List, "\n"); !strings.Contains(missing, "it is larger than 131072 bytes") {
+		t.Errorf("missing %q", missing)
+	}
+	for form, text := range forms(t, i) {
+		if len(text) > maxReport {
+			t.Errorf("%s: %d bytes, want at most %d", form, len(text), maxReport)
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package strictyaml parses documents of users (YAML or JSON) field by field. It collects all
-// faults instead of stopping at the first one.
+// faults, up to [MaxFaults], instead of stopping at the first one.
 //
 // Duties and invariants:
 //

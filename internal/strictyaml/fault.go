@@ -24,7 +24,12 @@ func (f Fault) Error() string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// Faults are all faults of one document or command line.
+// MaxFaults is the maximum number of faults in a list. A document of another origin can have any number of them, each with
+// all valid fields in its text.
+const MaxFaults = 100
+
+// Faults are the faults of one document or command line. If there are more than [MaxFaults], a last one states that, and
+// the length of the list does not show whether a later fault was found.
 type Faults []Fault
 
 func (fs Faults) Error() string {
@@ -35,9 +40,26 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Add appends a fault.
+// Add appends a fault. A fault beyond [MaxFaults] is not even formatted.
 func (fs *Faults) Add(path, value, format string, args ...any) {
-	*fs = append(*fs, Fault{path, shorten(value), fmt.Sprintf(format, args...)})
+	if !fs.isFull() {
+		*fs = append(*fs, Fault{path, shorten(value), fmt.Sprintf(format, args...)})
+	}
+}
+
+// Append appends a fault of another list, within the same bound as Add.
+func (fs *Faults) Append(f Fault) {
+	if !fs.isFull() {
+		*fs = append(*fs, f)
+	}
+}
+
+// isFull reports whether the list has no room for a further fault. The first time it appends that there are more.
+func (fs *Faults) isFull() bool {
+	if len(*fs) == MaxFaults {
+		*fs = append(*fs, Fault{Problem: fmt.Sprintf("and more: only the first %d errors are listed", MaxFaults)})
+	}
+	return len(*fs) > MaxFaults
 }
 
 // Err returns the faults as an error, or nil if there are none.

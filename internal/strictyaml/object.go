@@ -11,22 +11,24 @@ import (
 )
 
 // Into decodes the value strictly into a Kubernetes object, by the rules of that type. object
-// points to a zero value.
-func (v Value) Into(object any) {
-	if _, ok := v.mapping(); !ok {
+// points to a zero value. It reports whether the value has no fault: then the object can be used.
+func (v Value) Into(object any) (ok bool) {
+	if _, is := v.mapping(); !is {
 		if !v.Present() {
 			v.Fault("required, but left out")
 		}
-		return
+		return false
 	}
 	if v.unreasonable(reflect.TypeOf(object)) {
-		return
+		return false
 	}
-	if problems := decode(v.v, object); len(problems) > 0 && !v.blame(object) {
+	problems := decode(v.v, object)
+	if len(problems) > 0 && !v.blame(object) {
 		for _, p := range problems {
 			v.faults.Add(v.path, "", "%s", p)
 		}
 	}
+	return len(problems) == 0
 }
 
 // decode returns the errors of the decoder for a document: often without the location, and only the

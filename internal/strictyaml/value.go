@@ -120,11 +120,16 @@ func (v Value) Object(known ...string) Object {
 	o.m, _ = v.mapping()
 	for _, key := range slices.Sorted(maps.Keys(o.m)) {
 		if !slices.Contains(known, key) {
-			Value{v.child(key), o.m[key], v.faults}.Fault("unknown field: use one of %s", strings.Join(known, ", "))
+			Value{v.child(key), o.m[key], v.faults}.Fault("unknown field: use one of %s", fieldNames(known))
 		}
 	}
 	return o
 }
+
+// fieldNames are joined when a fault is formatted: a document can have more unknown fields than faults are stored.
+type fieldNames []string
+
+func (n fieldNames) String() string { return strings.Join(n, ", ") }
 
 func (v Value) mapping() (map[string]any, bool) {
 	m, ok := v.v.(map[string]any)

@@ -1,6 +1,7 @@
 package strictyaml_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,29 @@ pods:
 	for i := range want {
 		if !strings.HasPrefix(faults[i].Error(), want[i]) {
 			t.Errorf("%s\nwant %s", faults[i], want[i])
+		}
+	}
+}
+
+// A document has any number of faults, and a list of them a bounded one. An object with faults is recognized nevertheless.
+func TestFaults_AreBounded(t *testing.T) {
+	for _, n := range []int{strictyaml.MaxFaults, strictyaml.MaxFaults + 1, 3 * strictyaml.MaxFaults} {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "unknown%d: 1\n", i)
+		}
+		var faults strictyaml.Faults
+		strictyaml.Parse([]byte(text.String()), &faults).Object("a")
+		states := strings.HasPrefix(faults[len(faults)-1].Error(), "and more: ")
+		if want := min(n, strictyaml.MaxFaults+1); len(faults) != want || states != (n > strictyaml.MaxFaults) {
+			t.Errorf("%d faults: %d are listed, want %d, the last one %s", n, len(faults), want, faults[len(faults)-1])
+		}
+		full := len(faults)
+		if strictyaml.Parse([]byte("metadata: {name: 7}"), &faults).Into(&corev1.Pod{}) {
+			t.Error("an object with faults is used")
+		}
+		if faults.Append(faults[0]); n > strictyaml.MaxFaults && len(faults) != full {
+			t.Errorf("%d faults in a full list of %d", len(faults), full)
 		}
 	}
 }

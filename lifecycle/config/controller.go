@@ -129,7 +129,8 @@ func NewSource(path string, flags *options.Flags) *Source { return table.Source(
 func Live() []string { return table.Live() }
 
 // ParseFile returns the configuration made of the defaults and the text of a file.
-// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid, or if the text is
+// larger than [options.MaxFileBytes].
 func ParseFile(data []byte) (*Controller, error) { return table.Parse(data) }
 
 // Fields returns the names of all fields, in the order of the reference.

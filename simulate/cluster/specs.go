@@ -60,10 +60,10 @@ func (r *reader) registered(list []strictyaml.Value) []named[nodeSpec] {
 
 func (r *reader) node(v strictyaml.Value) (n named[nodeSpec], ok bool) {
 	var item nodeItem
-	faultless := len(*r.faults)
-	if v.Into(&item); len(*r.faults) > faultless {
+	if !v.Into(&item) {
 		return n, false
 	}
+	faultless := len(*r.faults)
 	r.checkKind(v, item.Kind, "Node")
 	r.checkName(v, item.Name)
 	r.checkNode(v, &item.Node)
@@ -105,10 +105,10 @@ func (r *reader) remember(p named[podSpec]) {
 // pod reads a pod and its names, which are namespace/name.
 func (r *reader) pod(v strictyaml.Value) (p named[podSpec], ok bool) {
 	var item podItem
-	faultless := len(*r.faults)
-	if v.Into(&item); len(*r.faults) > faultless {
+	if !v.Into(&item) {
 		return p, false
 	}
+	faultless := len(*r.faults)
 	r.checkKind(v, item.Kind, "Pod")
 	r.checkName(v, item.Name)
 	r.checkPod(v, &item.Pod)

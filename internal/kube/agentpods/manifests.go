@@ -120,7 +120,7 @@ func (d *Directory) read(name string, faults *strictyaml.Faults) (pod signals.Po
 	pod, found := parseManifest(data, d.choices)
 	for _, f := range found {
 		f.Path = strings.TrimSuffix(name+": "+f.Path, ": ")
-		*faults = append(*faults, f)
+		faults.Append(f)
 	}
 	return pod, len(found) == 0, nil
 }
