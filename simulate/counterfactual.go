@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"maps"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
@@ -48,7 +47,7 @@ type CourseEviction struct {
 }
 
 // CompareRecording runs the checks of a recording with another configuration. It returns
-// [recording.ErrNoRecording], or an error of that configuration.
+// [recording.ErrNoRecording], [ErrTooManyPods], [ErrLargePods], or an error of that configuration.
 func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error) {
 	all, err := CompareEach(data, []*config.Agent{other})
 	if err != nil {
@@ -60,7 +59,7 @@ func CompareRecording(data []byte, other *config.Agent) (*Counterfactual, error)
 // CompareEach is [CompareRecording] with several configurations, for one reading of the recording. The results are
 // in the order of the configurations.
 func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error) {
-	x := &comparer{pods: map[string]*track{}}
+	x := &comparer{pods: map[string]*track{}, sizes: map[*signals.Pod]int{}}
 	results := make([]*Counterfactual, len(others))
 	for i, other := range others {
 		results[i] = &Counterfactual{}
@@ -71,20 +70,23 @@ func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error)
 	r := recording.NewReader(data)
 	var run *recording.Header
 	for e := r.Next(); e != nil; e = r.Next() {
+		var err error
 		switch {
 		case e.Header != nil:
+			clear(x.sizes) // a segment has pods of its own
 			if !e.Header.SameRun(run) {
 				x.beginRun()
 			}
 			run = e.Header
 		case e.Usage != nil:
-			x.addUsage(e.Usage)
+			err = x.addUsage(e.Usage)
 		case e.Decision != nil:
 			x.addLine(e.Decision)
 		case e.Check != nil:
-			if err := x.addCheck(e.Check); err != nil {
-				return nil, err
-			}
+			err = x.addCheck(e.Check)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if x.checks == 0 {
@@ -99,8 +101,10 @@ func CompareEach(data []byte, others []*config.Agent) ([]*Counterfactual, error)
 
 // comparer follows the pods of a recording.
 type comparer struct {
-	pods     map[string]*track // by UID
-	variants []*variant        // two of each configuration
+	pods     map[string]*track    // by UID
+	size     int                  // of all tracks, in bytes
+	sizes    map[*signals.Pod]int // of the pods of the present segment, as JSON
+	variants []*variant           // two of each configuration
 	checks   int
 	from, to time.Time // of the checks, by the time of day
 	recorded Course
@@ -112,28 +116,26 @@ type comparer struct {
 // beginRun forgets the pods that have not ended: some may have ended between two runs of the agent. What was
 // the case in between is not known.
 func (x *comparer) beginRun() {
-	maps.DeleteFunc(x.pods, func(_ string, t *track) bool { return t.ended.IsZero() })
+	for uid, t := range x.pods {
+		if t.ended.IsZero() {
+			x.forget(uid)
+		}
+	}
 	x.recorded.isExhausted, x.shortage = false, shortage{}
 	for _, v := range x.variants {
 		v.course.isExhausted = false
 	}
 }
 
-func (x *comparer) track(p *signals.Pod) *track {
-	t := x.pods[p.UID]
-	if t == nil {
-		t = &track{}
-		x.pods[p.UID] = t
-	}
-	t.pod = p
-	return t
-}
-
-func (x *comparer) addUsage(u *recording.Usage) {
+// addUsage adds the usage of all pods. Returns an error if they are beyond a bound.
+func (x *comparer) addUsage(u *recording.Usage) error {
 	x.kills.add(u.Node[recording.NodeOOMKills])
 	for i := range u.Pods {
 		p := &u.Pods[i]
-		t := x.track(p.Pod)
+		t, err := x.track(p.Pod)
+		if err != nil {
+			return err
+		}
 		if !t.ended.IsZero() {
 			continue // its processes remain for a moment
 		}
@@ -154,11 +156,12 @@ func (x *comparer) addUsage(u *recording.Usage) {
 		switch {
 		case t == nil:
 		case !t.evicted:
-			delete(x.pods, g.Pod.UID) // with either configuration
+			x.forget(g.Pod.UID) // with either configuration
 		case t.ended.IsZero(): // a soft eviction
 			t.ended = u.At
 		}
 	}
+	return nil
 }
 
 // addCheck makes the check with the other configuration, before its recorded result takes effect.
@@ -166,14 +169,20 @@ func (x *comparer) addCheck(c *recording.Check) error {
 	now, a := c.Snapshot.At, c.Act
 	if a != nil && len(a.Measured) > 0 {
 		for _, m := range a.Measured[len(a.Measured)-1] {
-			t := x.track(m.Pod)
+			t, err := x.track(m.Pod)
+			if err != nil {
+				return err
+			}
 			if m.Usage == nil || !t.ended.IsZero() {
 				continue
 			}
 			t.measure(m.Usage.Memory, now)
-			rest := *m.Usage
+			rest, before := *m.Usage, t.size()
 			rest.Memory = t.usage.Memory
 			t.usage = rest
+			if err = x.resized(t, before); err != nil {
+				return err
+			}
 		}
 	}
 	for _, v := range x.variants {
@@ -187,30 +196,35 @@ func (x *comparer) addCheck(c *recording.Check) error {
 	x.to, x.node = c.At(), c.Snapshot.Node
 	x.recorded.add(c, c.Conditions, &c.Snapshot.Node[signals.MemoryAvailable])
 	if a != nil {
-		x.apply(c)
+		return x.apply(c)
 	}
 	return nil
 }
 
-// apply applies the recorded result of a check.
-func (x *comparer) apply(c *recording.Check) {
+// apply applies the recorded result of a check. Returns an error if the evicted pod is beyond a bound.
+func (x *comparer) apply(c *recording.Check) error {
 	course, e := &x.recorded, c.Act.Evicted
 	if c.Act.KubeletsPod != nil {
 		course.Spared++
 	}
 	if e == nil || e.DryRun {
-		return
+		return nil
 	}
 	x.shortage = shortage{}
 	course.Evictions = append(course.Evictions, CourseEviction{c.At(), e.Pod.Key(), e.Cause, c.Snapshot.Kind == signals.Early})
 	if _, err := signals.Parse(e.Cause); err != nil {
-		return // above a limit of its own, with either configuration
+		return nil // above a limit of its own, with either configuration
 	}
-	if t := x.track(e.Pod); t.ended.IsZero() {
+	t, err := x.track(e.Pod)
+	if err != nil {
+		return err
+	}
+	if t.ended.IsZero() {
 		if t.evicted = true; e.Hard {
 			t.ended = c.Snapshot.At
 		}
 	}
+	return nil
 }
 
 // add adds a check to a course, with its conditions and memory there. Durations are by the clock that is never set.

@@ -1,20 +1,78 @@
 package simulate
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/recording"
 )
 
 // track is a pod of the recording.
 type track struct {
 	pod      *signals.Pod
+	jsonSize int // of the pod, in bytes
 	usage    signals.Usage
 	memories []memoryAt // of the last growthWindow
 	rate     float64    // bytes per second: the fastest growth up to now within that time, at least 0
 	ended    time.Time  // zero: it is active
 	evicted  bool       // by the agent, to relieve a signal
+}
+
+// size returns the size of the pod and of its usage in bytes.
+func (t *track) size() int {
+	return t.jsonSize + partBytes*(len(t.usage.Containers)+len(t.usage.Volumes))
+}
+
+// track returns the track of a pod, a new one if it has none. Returns [ErrTooManyPods] or [ErrLargePods] beyond a bound.
+func (x *comparer) track(p *signals.Pod) (*track, error) {
+	t := x.pods[p.UID]
+	switch {
+	case t == nil && len(x.pods) == recording.MaxTracked:
+		return nil, ErrTooManyPods
+	case t == nil:
+		t = &track{}
+		x.pods[p.UID] = t
+	case t.pod == p:
+		return t, nil
+	}
+	size, err := x.sizeOf(p)
+	if err != nil {
+		return nil, err
+	}
+	before := t.size()
+	t.pod, t.jsonSize = p, size
+	return t, x.resized(t, before)
+}
+
+// sizeOf returns the size of a pod as JSON with all fields, which is near that in memory. The JSON in the recording can
+// leave out fields, and is much smaller then. Sizes are stored, since two versions of a pod can alternate in a segment.
+func (x *comparer) sizeOf(p *signals.Pod) (int, error) {
+	if size, known := x.sizes[p]; known {
+		return size, nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return 0, fmt.Errorf("encode pod %s: %w", p.Key(), err)
+	}
+	x.sizes[p] = len(text)
+	return len(text), nil
+}
+
+// resized counts the new size of a track. Returns [ErrLargePods] beyond the bound.
+func (x *comparer) resized(t *track, before int) error {
+	if x.size += t.size() - before; x.size > maxTrackedBytes {
+		return ErrLargePods
+	}
+	return nil
+}
+
+// forget removes a pod that has a track.
+func (x *comparer) forget(uid string) {
+	x.size -= x.pods[uid].size()
+	delete(x.pods, uid)
 }
 
 type memoryAt struct {

@@ -16,7 +16,7 @@ import (
 // maxExportBytes bounds a scenario, which `plimsoll simulate` must be able to read.
 const maxExportBytes = 64 << 20
 
-// ErrTooManyData is an error of [ExportScenario].
+// ErrTooManyData is an error of [ExportScenario], as [ErrTooManyPods] is.
 var ErrTooManyData = fmt.Errorf("the scenario would be larger than %d bytes: choose a shorter time", maxExportBytes)
 
 // decisive are the options that decide, beside localStorageCapacityIsolation, which the recording has
@@ -45,8 +45,8 @@ type scenarioValue struct {
 }
 
 // ExportScenario writes the checks of a recording as a NodeScenario. A scenario has less than a
-// recording, and its head names what is missing. It returns [recording.ErrNoChecks], [ErrTooManyData], or the
-// first error of w.
+// recording, and its head names what is missing. It returns [recording.ErrNoChecks], [ErrTooManyData],
+// [ErrTooManyPods], or the first error of w.
 func ExportScenario(data []byte, w io.Writer) error {
 	x := exporter{present: map[string]string{}, usage: map[string]scenarioUsage{}}
 	r := recording.NewReader(data)
@@ -80,25 +80,21 @@ type exporter struct {
 	restart bool
 	stale   bool // pods may have ended between two runs of the agent
 
-	initial []podText
+	initial podSet
 	present map[string]string // UID of each active pod, by namespace/name
-	add     []podText
-	remove  []string
+	add     podSet
+	remove  podSet                   // names alone
 	usage   map[string]scenarioUsage // the last known one
 	steps   []scenarioStep
 	begun   int // the step that began a garbage collection, plus one
-	size    int
+	size    int // of the scenario, in bytes: an estimate
 }
 
-// podText is a pod, as it is written.
-type podText struct {
-	key  string // namespace/name
-	text json.RawMessage
-}
-
-// without returns the pods without the one of a name.
-func without(pods []podText, key string) []podText {
-	return slices.DeleteFunc(pods, func(p podText) bool { return p.key == key })
+// grow adds to the size of the scenario.
+func (x *exporter) grow(bytes int) {
+	if x.size += bytes; x.size > maxExportBytes && x.err == nil {
+		x.err = ErrTooManyData
+	}
 }
 
 func (x *exporter) begin(h *recording.Header) {
@@ -114,7 +110,12 @@ func (x *exporter) begin(h *recording.Header) {
 // see makes a pod active, in place of an earlier version of it.
 func (x *exporter) see(p *signals.Pod) {
 	key := p.Key()
-	if x.present[key] == p.UID {
+	uid, present := x.present[key]
+	switch {
+	case x.err != nil || uid == p.UID:
+		return
+	case !present && len(x.present) == recording.MaxTracked:
+		x.err = ErrTooManyPods
 		return
 	}
 	text, err := json.Marshal(podObject(p))
@@ -123,12 +124,13 @@ func (x *exporter) see(p *signals.Pod) {
 		return
 	}
 	x.present[key] = p.UID
+	x.grow(len(text)) // also if a later version takes its place: this bounds the work, too
 	if len(x.steps) == 0 {
-		x.initial = append(without(x.initial, key), podText{key, text})
+		x.initial.put(key, text)
 		return
 	}
-	x.add = append(without(x.add, key), podText{key, text})
-	x.remove = slices.DeleteFunc(x.remove, func(name string) bool { return name == key })
+	x.add.put(key, text)
+	x.remove.drop(key)
 }
 
 func (x *exporter) addUsage(u *recording.Usage) {
@@ -142,7 +144,9 @@ func (x *exporter) addUsage(u *recording.Usage) {
 	}
 	for i := range u.Pods {
 		p := &u.Pods[i]
-		x.see(p.Pod)
+		if x.see(p.Pod); x.err != nil {
+			return
+		}
 		v := scenarioUsage{processes: x.usage[p.Pod.Key()].processes}
 		v.set(&v.Memory, p.Values[recording.WorkingSet])
 		v.set(&v.EphemeralStorage, p.Values[recording.Disk])
@@ -168,24 +172,20 @@ func (x *exporter) leave(key string) {
 	delete(x.present, key)
 	delete(x.usage, key)
 	if len(x.steps) == 0 {
-		x.initial = without(x.initial, key)
+		x.initial.drop(key)
 		return
 	}
-	x.add, x.remove = without(x.add, key), append(x.remove, key)
-}
-
-// texts returns the pods as they are written.
-func texts(pods []podText) (all []json.RawMessage) {
-	for _, p := range pods {
-		all = append(all, p.text)
-	}
-	return all
+	x.add.drop(key)
+	x.remove.put(key, nil)
+	x.grow(4 + len(key))
 }
 
 func (x *exporter) addCheck(c *recording.Check) {
 	if c.Act != nil && len(c.Act.Measured) > 0 {
 		for _, m := range c.Act.Measured[len(c.Act.Measured)-1] {
-			x.see(m.Pod)
+			if x.see(m.Pod); x.err != nil {
+				return
+			}
 			if m.Usage != nil {
 				x.usage[m.Pod.Key()] = measuredUsage(m.Pod, m.Usage)
 			}
@@ -199,22 +199,20 @@ func (x *exporter) addCheck(c *recording.Check) {
 		at = x.last + time.Millisecond
 	}
 	x.last = at
-	s := scenarioStep{At: at.String(), Restart: x.restart, Add: texts(x.add), Remove: x.remove, Node: x.node(&c.Snapshot.Node, at, c.Snapshot.At), Usage: map[string]scenarioUsage{}}
+	s := scenarioStep{At: at.String(), Restart: x.restart, Add: x.add.texts(), Remove: x.remove.keys(), Node: x.node(&c.Snapshot.Node, at, c.Snapshot.At), Usage: map[string]scenarioUsage{}}
 	if c.Snapshot.Kind == signals.Early {
 		s.Check = "early"
 	}
 	for name, u := range x.usage {
 		s.Usage[name] = u
-		x.size += 48 + len(name) + u.size()
+		x.grow(48 + len(name) + u.size())
 	}
-	x.restart, x.add, x.remove = false, nil, nil
+	x.restart, x.add, x.remove = false, podSet{}, podSet{}
 	x.steps = append(x.steps, s)
 	if c.Act != nil {
 		x.addAct(c, at)
 	}
-	if x.size += 400; x.size > maxExportBytes {
-		x.err = ErrTooManyData
-	}
+	x.grow(400)
 }
 
 // addAct adds the results of plans to the last step. The agent collects garbage beside its checks, a
@@ -278,9 +276,9 @@ func (x *exporter) write(w io.Writer) error {
 	// A line break in a name would end the comment.
 	fmt.Fprintf(&b, "# Made of a recording: node %s, agent %s, cgroup v%d, from %s on.\n%s", signals.PrintableName(h.Node), signals.PrintableName(h.Version), h.CgroupVersion,
 		x.first.At().UTC().Format(time.RFC3339), missing)
-	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: %s\nconfig: %s\nfilesystems: %s\npods:%s", NodeKind, configuration, x.first.Layout, none(len(x.initial)))
-	for _, p := range x.initial {
-		fmt.Fprintf(&b, "- %s\n", p.text)
+	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: %s\nconfig: %s\nfilesystems: %s\npods:%s", NodeKind, configuration, x.first.Layout, none(len(x.initial.pods)))
+	for _, text := range x.initial.texts() {
+		fmt.Fprintf(&b, "- %s\n", text)
 	}
 	b.WriteString("steps:\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -24,6 +24,10 @@ const (
 	podShare = 16
 )
 
+// MaxTracked is the maximum number of pods that a program follows from one segment of a recording to the next. A reader
+// bounds the pods of a segment alone, and a recording has any number of segments.
+const MaxTracked = 1 << 16
+
 // declare appends the frame of a pod, unless the segment has it, or there is no room for it.
 func (e *Encoder) declare(b []byte, p *signals.Pod) []byte {
 	if p == nil {

@@ -10,8 +10,8 @@ import (
 
 // Bounds of what is stored about the pods of a recording.
 const (
-	maxLayers = 8       // pods that are drawn and listed, the largest ones
-	maxUIDs   = 1 << 16 // pods that are counted one by one
+	maxLayers = 8                    // pods that are drawn and listed, the largest ones
+	maxUIDs   = recording.MaxTracked // pods that are counted one by one
 )
 
 // survey is what a first pass finds: the time that is covered, and the largest pods in it.

@@ -102,7 +102,8 @@ func New(o Options) (*Tuning, error) {
 }
 
 // Add replays a recording with each threshold. Returns [*recording.MalformedError] for data that is no recording, or
-// that is damaged: then the rest counts nevertheless. Returns another error if its configuration cannot be read.
+// that is damaged: then the rest counts nevertheless. Returns another error if its configuration cannot be read, or if
+// it has more pods than are followed.
 func (t *Tuning) Add(file string, data []byte) error {
 	base, node, err := t.base(file, data)
 	if err != nil {

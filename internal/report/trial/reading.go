@@ -25,9 +25,9 @@ type Reading struct {
 const (
 	maxNodes    = 1 << 13
 	maxNotes    = 200
-	maxFacts    = 1 << 16 // of one kind, of a node
-	maxUIDs     = 1 << 16 // pods with counters, of a node
-	maxAllFacts = 1 << 22 // of all kinds and nodes: about 2 GiB
+	maxFacts    = 1 << 16              // of one kind, of a node
+	maxUIDs     = recording.MaxTracked // pods with counters, of a node
+	maxAllFacts = 1 << 22              // of all kinds and nodes: about 2 GiB
 	maxLine     = recording.MaxPayload
 	maxPairs    = 1 << 27 // of facts that are compared with each other, of a node: some seconds
 )
