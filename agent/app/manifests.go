@@ -48,7 +48,8 @@ func (m *manifests) fault() error {
 	return nil
 }
 
-// watch reads manifests after each change that the kernel notifies, until ctx ends.
+// watch reads manifests after each change that the kernel notifies, until ctx ends. It first reads
+// those that changed before the notifications began.
 func (m *manifests) watch(ctx context.Context, path string) {
 	var changes <-chan fsnotify.Event
 	var lost <-chan error // notifications
@@ -61,6 +62,7 @@ func (m *manifests) watch(ctx context.Context, path string) {
 	tick := time.NewTicker(manifestsPeriod)
 	defer tick.Stop()
 	for {
+		m.read()
 		select {
 		case <-ctx.Done():
 			return
@@ -68,7 +70,6 @@ func (m *manifests) watch(ctx context.Context, path string) {
 		case <-lost:
 		case <-tick.C:
 		}
-		m.read()
 	}
 }
 

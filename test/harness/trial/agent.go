@@ -28,13 +28,14 @@ type Agent struct {
 
 	cmd       *exec.Cmd
 	decisions chan agent.Decision
+	manifests chan int      // the number of pods after each change of their manifests
 	watching  chan struct{} // closed once checks run
 	exited    chan error
 	log       []string // its last other lines
 }
 
-// backlog is the capacity of Decisions: a trial that does not read them does not block the
-// agent.
+// backlog is the capacity of Decisions and of the numbers of pods: a trial that does not read them
+// does not block the agent.
 const backlog = 4096
 
 // Start runs `BINARY agent ARGS…` and waits until it monitors the node. Returns an error with
@@ -55,6 +56,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 	a := &Agent{
 		cmd:       cmd,
 		decisions: make(chan agent.Decision, backlog),
+		manifests: make(chan int, backlog),
 		watching:  make(chan struct{}),
 		exited:    make(chan error, 1),
 	}
@@ -86,7 +88,10 @@ func (a *Agent) listen(out io.Reader) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var d agent.Decision
-		var log struct{ Msg string }
+		var log struct {
+			Msg  string
+			Pods int
+		}
 		switch {
 		case json.Unmarshal(lines.Bytes(), &d) == nil && d.Decision != "":
 			select {
@@ -95,11 +100,17 @@ func (a *Agent) listen(out io.Reader) {
 			}
 		case json.Unmarshal(lines.Bytes(), &log) == nil && log.Msg == "Started agent":
 			close(a.watching)
+		case log.Msg == "Read the pod manifests":
+			select {
+			case a.manifests <- log.Pods:
+			default: // no reader
+			}
 		default:
 			a.log = append(a.log[max(0, len(a.log)-19):], lines.Text())
 		}
 	}
 	close(a.decisions)
+	close(a.manifests)
 	a.exited <- a.cmd.Wait()
 }
 
@@ -138,6 +149,24 @@ func (a *Agent) await(signal string) error {
 		return nil
 	case <-time.After(patience):
 		return errors.Join(fmt.Errorf("the agent did not end within %s of %s", patience, signal), a.cmd.Process.Kill())
+	}
+}
+
+// AwaitPods waits until the agent has read the manifests of exactly n pods. Each read counts for
+// one call. Returns an error if the agent exits, or ctx ends, before.
+func (a *Agent) AwaitPods(ctx context.Context, n int) error {
+	for {
+		select {
+		case pods, running := <-a.manifests:
+			if !running {
+				return errors.New("the agent ended:\n" + a.Log())
+			}
+			if pods == n {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("await the manifests of %d pods: %w", n, ctx.Err())
+		}
 	}
 }
 

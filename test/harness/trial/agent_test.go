@@ -149,6 +149,9 @@ func TestEvict_FindsNewPod(t *testing.T) {
 	old := addHog(t, n, "old", trial.Requesting("100Mi"), "fill 60MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--monitoring-period=5s")
 	newborn := addHog(t, n, "newborn", "", "fill 100MiB")
+	if err := a.AwaitPods(within(t, patience), 2); err != nil {
+		t.Fatal(err)
+	}
 	if err := newborn.Send("fill 270MiB"); err != nil {
 		t.Fatal(err)
 	}

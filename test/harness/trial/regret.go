@@ -199,6 +199,9 @@ func (t *regretRun) startHog(ctx context.Context) (err error) {
 		return err
 	}
 	t.node.hogs = append(t.node.hogs, t.hog)
+	if err := t.agent.AwaitPods(ctx, 2); err != nil { // the innocent pod and this one
+		return err
+	}
 	room, err := t.room()
 	if err != nil {
 		return err
