@@ -38,17 +38,8 @@ func besideHolder(t *testing.T, kind, rate, choice string) {
 	holder := startHolder(t, n, kind)
 	// With the minimum reclaim a pod helps from 10 MiB on. A tiny one has 4 MiB.
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=200Mi", "--eviction-choice="+choice, often)
-	fill := func(left int64, at string) {
-		used, err := n.WorkingSet()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := holder.Do(within(t, time.Minute), fmt.Sprintf("fill %dMiB%s", (n.Limit()-used)/mib-left, at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fill(110, "")
-	fill(40, " at "+rate)
+	fillUntil(t, n, holder, 110, "")
+	fillUntil(t, n, holder, 40, " at "+rate)
 	if choice == "helps" {
 		spared(t, a, kind)
 	} else {
@@ -73,6 +64,28 @@ func besideHolder(t *testing.T, kind, rate, choice string) {
 	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
 		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
 	}
+}
+
+// fillUntil grows a hog until the node has the given MiB left.
+func fillUntil(t *testing.T, n *trial.Node, h *sandbox.Hog, left int64, at string) {
+	t.Helper()
+	if _, err := h.Await(within(t, time.Minute), startFillUntil(t, n, h, left, at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startFillUntil is fillUntil without the wait for the command that it returns.
+func startFillUntil(t *testing.T, n *trial.Node, h *sandbox.Hog, left int64, at string) (command string) {
+	t.Helper()
+	used, err := n.WorkingSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command = fmt.Sprintf("fill %d%s", n.Limit()-used-left*mib, at)
+	if err := h.Send(command); err != nil {
+		t.Fatal(err)
+	}
+	return command
 }
 
 // spared checks that no pod helps, and that the consumer of the memory is named.
