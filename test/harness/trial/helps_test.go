@@ -31,22 +31,35 @@ func TestEvict_SparesPodsThatDoNotHelp(t *testing.T) {
 
 func besideHolder(t *testing.T, kind, rate, choice string) {
 	n := node(t, "spared")
-	var tiny []*sandbox.Hog
+	tiny := map[string]*sandbox.Hog{}
 	for i := range tinyPods {
-		tiny = append(tiny, addHog(t, n, fmt.Sprintf("tiny-%02d", i), "", ""))
+		name := fmt.Sprintf("tiny-%02d", i)
+		tiny["default/"+name] = addHog(t, n, name, "", "")
 	}
 	holder := startHolder(t, n, kind)
 	// With the minimum reclaim a pod helps from 10 MiB on. A tiny one has 4 MiB.
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-minimum-reclaim=memory.available=200Mi", "--eviction-choice="+choice, often)
 	fillUntil(t, n, holder, 110, "")
 	fillUntil(t, n, holder, 40, " at "+rate)
+	var evicted []string
 	if choice == "helps" {
 		spared(t, a, kind)
 	} else {
-		await(t, a, agent.Ineffective, agent.Failed) // Failed: no pod is left
+		d := await(t, a, agent.Evicted, agent.Ineffective, agent.Failed)
+		for ; d.Decision == agent.Evicted; d = await(t, a, agent.Evicted, agent.Ineffective, agent.Failed) { // Failed: no pod is left
+			evicted = append(evicted, d.Pod)
+		}
 	}
 	if _, err := holder.Do(within(t, time.Minute), "dip 20MiB for 2s"); err != nil { // twenty periodic checks
 		t.Fatal(err)
+	}
+	for len(a.Decisions) > 0 {
+		if d := <-a.Decisions; d.Decision == agent.Evicted {
+			evicted = append(evicted, d.Pod)
+		}
+	}
+	for _, pod := range evicted {
+		<-tiny[pod].Process.Done()
 	}
 	dead := 0
 	for _, h := range tiny {
