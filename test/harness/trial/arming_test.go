@@ -43,13 +43,16 @@ func signal(t *testing.T, a *trial.Agent, s syscall.Signal) {
 // removed uses the new state, even before the notification of the change.
 func TestDisarmFile_TakesEffectAtNextCheck(t *testing.T) {
 	n := node(t, "effect")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
+	// The log fits the pipe and the agent's queue while this process is late: a full queue drops lines.
+	const period = 50 * time.Millisecond
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period="+period.String())
 	takesEffect := func(change func(*testing.T, *trial.Node), verb agent.Verb) {
 		await(t, a, agent.Nothing) // with -v=2 each check is in the log
 		signal(t, a, syscall.SIGSTOP)
 		change(t, n)
 		since := time.Now()
-		signal(t, a, syscall.SIGCONT) // with a check overdue
+		time.Sleep(period)
+		signal(t, a, syscall.SIGCONT) // with a check overdue, and the notification not read
 		for d := await(t, a, verb, agent.Nothing); d.Decision != verb; d = await(t, a, verb, agent.Nothing) {
 			if d.Time.After(since) {
 				t.Errorf("a check %s after the change precedes %q", d.Time.Sub(since), verb)

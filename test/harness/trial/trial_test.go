@@ -177,19 +177,26 @@ func isAbout(d *agent.Decision, pod string) bool {
 	return !slices.ContainsFunc(d.Failed, func(f agent.PodReason) bool { return f.Pod != pod })
 }
 
+// TestEvict_WaitsThroughShortDip checks that early checks do not evict while memory lasts. The first dip ends once the
+// agent has found it.
 func TestEvict_WaitsThroughShortDip(t *testing.T) {
 	n := node(t, "dip")
-	h := addHog(t, n, "dipper", "", "fill 380MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoPeriodicCheck)
-	for range 2 {
-		if _, err := h.Do(within(t, patience), "dip 60MiB at 50MiB/s for 1s"); err != nil {
-			t.Fatal(err)
-		}
+	resident := addHog(t, n, "resident", "", "fill 376MiB")
+	dipper := addHog(t, n, "dipper", "", "")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", trial.NoPeriodicCheck)
+	await(t, a, agent.Nothing) // the only periodic check
+	if _, err := dipper.Do(within(t, patience), "fill 60MiB at 50MiB/s"); err != nil {
+		t.Fatal(err)
 	}
 	if d := await(t, a, agent.Pending, agent.Evicted, agent.Failed); d.Decision != agent.Pending {
 		t.Errorf("the agent did not wait through the dip: %+v", d)
 	}
-	quiet(t, n, a, h)
+	for _, does := range []string{"release", "dip 60MiB at 50MiB/s for 1s"} {
+		if _, err := dipper.Do(within(t, patience), does); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quiet(t, n, a, resident, dipper)
 }
 
 func TestEvict_IgnoresPageCache(t *testing.T) {
