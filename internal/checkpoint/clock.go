@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -22,6 +23,34 @@ func SystemClock() Clock {
 		}
 		return time.Duration(t.Nano()), nil
 	}}
+}
+
+// maxApart is the largest difference of two readings that count as simultaneous. Several of them have
+// to fit in tolerance. maxReadings bounds the attempts, each of which takes about a microsecond.
+const (
+	maxApart    = tolerance / 10
+	maxReadings = 100
+)
+
+// read reads both times at once. It repeats the reading if the thread was stopped between the two.
+// The shortest reading applies if all are long. Returns an error if the time since boot is unknown.
+func (c *Clock) read() (now time.Time, boot time.Duration, err error) {
+	shortest := time.Duration(math.MaxInt64)
+	for range maxReadings {
+		before := c.Now()
+		since, err := c.SinceBoot()
+		if err != nil {
+			return time.Time{}, 0, err
+		}
+		after := c.Now()
+		if took := after.Sub(before).Abs(); took < shortest {
+			now, boot, shortest = after, since, took
+		}
+		if shortest <= maxApart {
+			break
+		}
+	}
+	return now, boot, nil
 }
 
 // reference relates a time of day to the time since boot. The times in a state file belong to the
@@ -47,8 +76,8 @@ type times struct {
 
 func newTimes(c Clock) *times {
 	t := &times{clock: c}
-	if boot, err := c.SinceBoot(); err == nil {
-		t.began, t.boot = c.Now(), boot
+	if now, boot, err := c.read(); err == nil {
+		t.began, t.boot = now, boot
 	}
 	return t
 }
@@ -58,11 +87,11 @@ func newTimes(c Clock) *times {
 func (t *times) reference() reference {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	boot, err := t.clock.SinceBoot()
+	now, boot, err := t.clock.read()
 	if err != nil || t.began.IsZero() {
 		return reference{}
 	}
-	if suspended := boot - t.boot - t.clock.Now().Sub(t.began); suspended > tolerance || suspended < -tolerance {
+	if suspended := boot - t.boot - now.Sub(t.began); suspended > tolerance || suspended < -tolerance {
 		t.boot += suspended
 	}
 	return reference{t.began.Round(0), t.boot}
@@ -82,11 +111,11 @@ func (t *times) stamp(at time.Time) time.Time {
 
 // loaded stores the reference of a file's times, and computes the change of the time of day since.
 func (t *times) loaded(r reference) {
-	boot, err := t.clock.SinceBoot()
+	now, boot, err := t.clock.read()
 	if err != nil || r.Wall.IsZero() {
 		return // without a reference its times are times of day
 	}
-	jump := t.clock.Now().Round(0).Sub(r.Wall) - (boot - r.SinceBoot)
+	jump := now.Round(0).Sub(r.Wall) - (boot - r.SinceBoot)
 	if jump > tolerance || jump < -tolerance {
 		t.jump = jump
 	}
