@@ -27,6 +27,7 @@ func regret(ctx context.Context, o options) error {
 	fmt.Println("| workload | steps | of them beyond the limit | below the threshold | time below it | least left, MiB (without page cache) | evicted by a periodic check | by an early check | kernel OOM kills | regrets |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	var all, brink trial.Row
+	notJudged := 0
 	for _, row := range rows {
 		fmt.Printf("| %s | %d | %d | %d | %s | %d (%d) | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Exhausts, row.Crossed,
 			row.Under.Round(time.Second), row.MinAvailable/mib, row.MinHard/mib, row.Periodic, row.Early, row.OOMKills, row.Regrets)
@@ -35,13 +36,14 @@ func regret(ctx context.Context, o options) error {
 			into = &brink
 		}
 		into.Steps, into.Regrets = into.Steps+row.Steps, into.Regrets+row.Regrets
+		notJudged += row.NotJudged
 	}
 	fmt.Printf("\n%d regrets in %d steps", all.Regrets, all.Steps)
 	if brink.Steps > 0 {
 		fmt.Printf(", and %d in %d that no observer can distinguish from imminent exhaustion", brink.Regrets, brink.Steps)
 	}
-	fmt.Printf("; the maximum time between two samples was %s.\n", round(gap))
-	if errors.Is(err, context.Canceled) {
+	fmt.Printf("; %d evictions were not judged, because the sampler was late; the maximum time between two samples was %s.\n", notJudged, round(gap))
+	if errors.Is(err, context.Canceled) && !errors.Is(err, trial.ErrNotJudged) {
 		return nil
 	}
 	return err

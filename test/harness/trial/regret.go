@@ -23,7 +23,8 @@ import (
 //   - In a step that continues beyond the limit no eviction is a regret: the kernel would have
 //     killed.
 //   - At a periodic check of the agent it is none if the sampler observed the node below the
-//     threshold in that step. A check every 10 s at that moment would have found the same.
+//     threshold in that step. A check every 10 s at that moment would have found the same. It is
+//     not judged if memory can have been below the threshold between two samples at that time.
 //   - Any other eviction is one: an early check evicted, and memory would have recovered. This is
 //     strict, because a later periodic check in the same step could have evicted too.
 //   - An eviction of another pod than the hog ends the trial.
@@ -52,7 +53,8 @@ const atRest = 170 * mib
 const stepPatience = 3 * time.Minute
 
 // Run returns a row for each workload in the order of their first steps, and the maximum gap of
-// the sampler. Returns the rows so far and an error if ctx ends or a step fails.
+// the sampler. Returns the rows so far and an error if ctx ends, a step fails; ErrNotJudged if most
+// evictions could not be judged.
 func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err error) {
 	n, err := NewNode("regret", r.Limit)
 	if err != nil {
@@ -69,7 +71,7 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 	for end := time.Now().Add(r.For); err == nil && (time.Now().Before(end) || r.Shown != nil && !r.Shown(t.rows)); {
 		err = t.step(ctx)
 	}
-	return t.rows, t.gap, err
+	return t.rows, t.gap, errors.Join(err, checkJudged(t.rows))
 }
 
 // regretting is a running trial.

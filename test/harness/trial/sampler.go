@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 
 // sampleInterval is the interval between two samples.
 const sampleInterval = 4 * time.Millisecond
+
+// maxFall exceeds the rate at which a step takes available memory, in bytes per second. The working set grows with
+// accesses to files, which are no faster than copies.
+const maxFall = 2 << 30
 
 // sampler samples the node beside the agent, without side effects. It measures the quantity that
 // thresholds compare independently: the limit less the working set.
@@ -25,8 +30,13 @@ type sampler struct {
 	pods []*sandbox.Pod // their page cache is counted
 	seen Observation
 	last time.Time
+	left int64  // at last, in bytes
+	gaps []span // in which memory may have been below the threshold, in order
 	err  error
 }
+
+// span is a period of time.
+type span struct{ from, to time.Time }
 
 // Observation is the result of the sampler over a period.
 type Observation struct {
@@ -38,7 +48,7 @@ type Observation struct {
 
 func watch(n *sandbox.Node, threshold int64) *sampler {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &sampler{threshold: threshold, stop: stop, done: make(chan struct{}), last: time.Now()}
+	s := &sampler{threshold: threshold, stop: stop, done: make(chan struct{}), last: time.Now(), left: n.Limit()}
 	go func() {
 		defer close(s.done)
 		for tick := time.NewTicker(sampleInterval); ; {
@@ -64,15 +74,30 @@ func (s *sampler) sample(n *sandbox.Node) {
 		s.err = fmt.Errorf("sample the node: %w", err)
 		return
 	}
-	now := time.Now()
+	s.add(time.Now(), n.Limit()-used)
+	s.seen.MinHard = min(s.seen.MinHard, n.Limit()-charged+cache)
+}
+
+// add adds a sample of the available memory in bytes.
+func (s *sampler) add(now time.Time, left int64) {
 	gap := now.Sub(s.last)
-	s.last = now
-	s.seen.MaxGap = max(s.seen.MaxGap, gap)
-	left := n.Limit() - used
-	s.seen.MinAvailable, s.seen.MinHard = min(s.seen.MinAvailable, left), min(s.seen.MinHard, n.Limit()-charged+cache)
+	if s.left-int64(maxFall*gap.Seconds()) < s.threshold {
+		s.noteGap(span{s.last, now})
+	}
+	s.last, s.left = now, left
+	s.seen.MaxGap, s.seen.MinAvailable = max(s.seen.MaxGap, gap), min(s.seen.MinAvailable, left)
 	if left < s.threshold {
 		s.seen.Under += gap
 	}
+}
+
+// noteGap adds the time between two samples.
+func (s *sampler) noteGap(g span) {
+	if n := len(s.gaps) - 1; n >= 0 && s.gaps[n].to.Equal(g.from) {
+		s.gaps[n].to = g.to
+		return
+	}
+	s.gaps = append(s.gaps, g)
 }
 
 // pageCache returns the page cache of the pods in bytes, which the kernel reclaims before it
@@ -97,6 +122,20 @@ func (s *sampler) end() (Observation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen, s.err
+}
+
+// missed reports whether memory may have been below the threshold between two samples of a period. A late sampler
+// misses dips. It waits for the first sample after the period, unless the sampler has failed.
+func (s *sampler) missed(p span) bool {
+	for ; ; time.Sleep(sampleInterval) {
+		s.mu.Lock()
+		complete := s.last.After(p.to) || s.err != nil
+		missed := slices.ContainsFunc(s.gaps, func(g span) bool { return !g.to.Before(p.from) && !p.to.Before(g.from) })
+		s.mu.Unlock()
+		if complete {
+			return missed
+		}
+	}
 }
 
 func (s *sampler) close() {

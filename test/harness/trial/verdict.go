@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,6 +23,7 @@ type Row struct {
 	Early        int           // evictions by early checks
 	OOMKills     int64
 	Regrets      int
+	NotJudged    int // evictions by periodic checks, without a sample of what these found
 	Exhausts     int // steps that continued beyond the limit
 }
 
@@ -41,8 +43,9 @@ func (t *regretRun) classify(d agent.Decision) error {
 	if d.Decision != agent.Evicted && d.Decision != agent.Failed {
 		return nil
 	}
-	in := &t.now
-	if d.Time.Before(in.begun) { // logged after the end of the step
+	in, observed := &t.now, observation(&d)
+	// The decision may be logged after the end of its step. A check that began before a step may observe it.
+	if d.Time.Before(in.begun) && (observed.to.Before(in.begun) || in.isRegret(&d)) {
 		in = &t.before
 	}
 	row := t.row(&in.step)
@@ -55,16 +58,43 @@ func (t *regretRun) classify(d agent.Decision) error {
 		row.Early++
 	}
 	verdict := "no regret"
-	if in.isRegret(&d) {
+	switch regret := in.isRegret(&d); {
+	case regret && d.Check == "periodic" && t.sampler.missed(observed):
+		row.NotJudged++
+		verdict = "not judged, the sampler was late"
+	case regret:
 		row.Regrets++
 		verdict = "REGRET"
 	}
 	t.logf("%s: %s, %s check, in %q, %v after its begin, minimum available %d MiB, %d without page cache: %s", verdict, d.Decision, d.Check, in.step.Order,
 		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.MinAvailable/mib, in.seen.MinHard/mib, d.Reason)
-	if in.isRegret(&d) {
+	if verdict == "REGRET" {
 		encoded, err := json.Marshal(d)
 		t.logf("the complete decision: %s", encoded)
 		return err
+	}
+	return nil
+}
+
+// observation returns the time in which the check of a decision observed the node: until the kill, or until now.
+func observation(d *agent.Decision) span {
+	if d.KillTime == nil {
+		return span{d.Time, time.Now()}
+	}
+	return span{d.Time, d.Time.Add(time.Duration(*d.KillTime * float64(time.Millisecond)))}
+}
+
+// ErrNotJudged reports that most evictions of a trial could not be judged.
+var ErrNotJudged = errors.New("the sampler was late: repeat the trial on a machine with less load")
+
+// checkJudged returns ErrNotJudged if most evictions could not be judged.
+func checkJudged(rows []*Row) error {
+	evictions, notJudged := 0, 0
+	for _, r := range rows {
+		evictions, notJudged = evictions+r.Periodic+r.Early, notJudged+r.NotJudged
+	}
+	if 2*notJudged > evictions {
+		return fmt.Errorf("judge %d of %d evictions: %w", notJudged, evictions, ErrNotJudged)
 	}
 	return nil
 }
