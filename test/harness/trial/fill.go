@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
 )
 
 // Fill is a trial in which a hog fills the node's memory until the agent evicts it or the
@@ -32,6 +34,10 @@ type Result struct {
 	Rate        int64         // reached until the crossing, in bytes per second; 0 if it was not observed
 	CheckToExit time.Duration
 	CPU         time.Duration // of the agent
+	// CheckGap is the longest time between two checks during the last fill, by the reads of the node's statistics, and
+	// Waited the longest time that a thread of the agent waited for a processor, by the kernel's count. Neither depends
+	// on what the agent reports.
+	CheckGap, Waited time.Duration
 }
 
 // reserve is the default of --early-eviction-horizon.
@@ -45,6 +51,23 @@ func (r *Result) Early() bool {
 
 // Saved reports whether the right pod was evicted without an OOM kill.
 func (r *Result) Saved() bool { return r.Evicted == "default/hog" && r.OOMKills == 0 && r.Innocent }
+
+// Judged reports whether a result is one of the agent. An OOM kill is none if two checks, or the last one and the OOM
+// kill, were further apart than the memory lasts, and the kernel kept the agent waiting for a processor meanwhile.
+func (f Fill) Judged(r *Result) bool {
+	longest := f.longestGap()
+	return r.OOMKills == 0 || r.CheckGap < longest || r.Waited < longest-eviction.RelaxedInterval
+}
+
+// longestGap returns the longest time between two checks that leaves time for a kill: that of the memory below the
+// threshold at the rate, or the horizon, without the kill. It is zero at an unlimited rate.
+func (f Fill) longestGap() time.Duration {
+	if f.Rate == 0 {
+		return 0
+	}
+	lasts := time.Duration(float64(f.Threshold) / float64(f.Rate) * float64(time.Second))
+	return max(min(lasts, reserve)-eviction.ReactionTime, 0)
+}
 
 // Run fills the node once. Returns an error if the trial itself fails; an OOM kill is a result.
 func (f Fill) Run(ctx context.Context) (r Result, err error) {
@@ -84,7 +107,12 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	if f.Rate > 0 {
 		last += fmt.Sprintf(" at %d/s", f.Rate)
 	}
-	begun := time.Now()
+	checks, err := watchReads(filepath.Join(n.Node.Dir("memory"), "memory.stat"))
+	if err != nil {
+		return r, err
+	}
+	defer checks.close()
+	begun, runs := time.Now(), threadRuns(a.PID)
 	if err := hog.Send(last); err != nil {
 		return r, err
 	}
@@ -94,7 +122,11 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 		return r, fmt.Errorf("the hog was neither evicted nor killed: %w", ctx.Err())
 	}
 	dead := time.Now()
+	r.CheckGap = checks.longestGap(begun, dead)
 	if r.OOMKills, err = n.OOMKills(); err != nil {
+		return r, err
+	}
+	if r.Waited, err = longestWait(ctx, a.PID, runs); err != nil {
 		return r, err
 	}
 	select {

@@ -123,20 +123,31 @@ func TestEvict_PrecedesOOMKill(t *testing.T) {
 	for _, rate := range []int64{100 * mib, 500 * mib, 1000 * mib} {
 		t.Run(fmt.Sprintf("%d MiB per second", rate/mib), func(t *testing.T) {
 			f := trial.Fill{Binary: binary, Limit: 512 * mib, Threshold: 100 * mib, Rate: rate}
-			r, err := f.Run(within(t, time.Minute))
-			if err != nil {
-				t.Fatal(err)
+			for range maxNotJudged {
+				r, err := f.Run(within(t, time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%+v", r)
+				if r.Early() {
+					t.Errorf("an early check evicted although exhaustion was not imminent: %+v", r)
+				}
+				if !f.Judged(&r) {
+					t.Logf("not judged: two checks were %s apart, and a thread of the agent waited %s for a processor", r.CheckGap, r.Waited)
+					continue
+				}
+				if !r.Saved() {
+					t.Errorf("the hog was not evicted before the OOM kill: %+v", r)
+				}
+				return
 			}
-			t.Logf("%+v", r)
-			if !r.Saved() {
-				t.Errorf("the hog was not evicted before the OOM kill: %+v", r)
-			}
-			if r.Early() {
-				t.Errorf("an early check evicted although exhaustion was not imminent: %+v", r)
-			}
+			t.Errorf("none of %d fills could be judged: the agent waits for processors on this machine", maxNotJudged)
 		})
 	}
 }
+
+// maxNotJudged is the number of fills of which one must have an agent that gets a processor in time.
+const maxNotJudged = 10
 
 // alarms are the decisions about the end of a pod.
 var alarms = []agent.Verb{agent.Evicted, agent.SoftEvicting, agent.Failed}
