@@ -51,8 +51,8 @@ func TestDisarmFile_TakesEffectAtNextCheck(t *testing.T) {
 		signal(t, a, syscall.SIGSTOP)
 		change(t, n)
 		since := time.Now()
-		time.Sleep(period)
-		signal(t, a, syscall.SIGCONT) // with a check overdue, and the notification not read
+		<-time.After(period)          // a check is overdue
+		signal(t, a, syscall.SIGCONT) // with the notification not read
 		for d := await(t, a, verb, agent.Nothing); d.Decision != verb; d = await(t, a, verb, agent.Nothing) {
 			if d.Time.After(since) {
 				t.Errorf("a check %s after the change precedes %q", d.Time.Sub(since), verb)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/eviction"
 )
 
 // Fill is a trial in which a hog fills the node's memory until the agent evicts it or the
@@ -40,8 +38,13 @@ type Result struct {
 	CheckGap, Waited time.Duration
 }
 
-// reserve is the default of --early-eviction-horizon.
-const reserve = 500 * time.Millisecond
+// Times of the agent: the default of --early-eviction-horizon, the time of a kill, and the shortest one between two
+// checks while memory does not fall.
+const (
+	reserve         = 500 * time.Millisecond
+	reactionTime    = 50 * time.Millisecond
+	relaxedInterval = 25 * time.Millisecond
+)
 
 // Early reports whether an early check evicted although exhaustion was not imminent by the
 // default horizon. This must never happen.
@@ -56,7 +59,7 @@ func (r *Result) Saved() bool { return r.Evicted == "default/hog" && r.OOMKills 
 // kill, were further apart than the memory lasts, and the kernel kept the agent waiting for a processor meanwhile.
 func (f Fill) Judged(r *Result) bool {
 	longest := f.longestGap()
-	return r.OOMKills == 0 || r.CheckGap < longest || r.Waited < longest-eviction.RelaxedInterval
+	return r.OOMKills == 0 || r.CheckGap < longest || r.Waited < longest-relaxedInterval
 }
 
 // longestGap returns the longest time between two checks that leaves time for a kill: that of the memory below the
@@ -66,7 +69,7 @@ func (f Fill) longestGap() time.Duration {
 		return 0
 	}
 	lasts := time.Duration(float64(f.Threshold) / float64(f.Rate) * float64(time.Second))
-	return max(min(lasts, reserve)-eviction.ReactionTime, 0)
+	return max(min(lasts, reserve)-reactionTime, 0)
 }
 
 // Run fills the node once. Returns an error if the trial itself fails; an OOM kill is a result.
@@ -107,12 +110,12 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	if f.Rate > 0 {
 		last += fmt.Sprintf(" at %d/s", f.Rate)
 	}
-	checks, err := watchReads(filepath.Join(n.Node.Dir("memory"), "memory.stat"))
+	checks, err := watchChecks(n, a)
 	if err != nil {
 		return r, err
 	}
 	defer checks.close()
-	begun, runs := time.Now(), threadRuns(a.PID)
+	begun := time.Now()
 	if err := hog.Send(last); err != nil {
 		return r, err
 	}
@@ -122,11 +125,10 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 		return r, fmt.Errorf("the hog was neither evicted nor killed: %w", ctx.Err())
 	}
 	dead := time.Now()
-	r.CheckGap = checks.longestGap(begun, dead)
 	if r.OOMKills, err = n.OOMKills(); err != nil {
 		return r, err
 	}
-	if r.Waited, err = longestWait(ctx, a.PID, runs); err != nil {
+	if r.CheckGap, r.Waited, err = checks.late(ctx, begun, dead); err != nil {
 		return r, err
 	}
 	select {

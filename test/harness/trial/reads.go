@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -10,7 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reads are the times at which any process has read a file. The agent reads the statistics of its node in each check.
+// checks observes the checks of an agent from outside: each one reads the statistics of its node.
+type checks struct {
+	*reads
+	pid  int
+	runs map[string]threadRun
+}
+
+// watchChecks observes the checks until close. Nothing else may read the node's statistics. Returns an error if the
+// kernel can not watch them.
+func watchChecks(n *Node, a *Agent) (*checks, error) {
+	r, err := watchReads(filepath.Join(n.Node.Dir("memory"), "memory.stat"))
+	return &checks{r, a.PID, threadRuns(a.PID)}, err
+}
+
+// late returns the longest time without a check within a period, and how long a thread of the agent has waited for a
+// processor since watchChecks. Returns the error of ctx if it ends before the agent has a processor.
+func (c *checks) late(ctx context.Context, from, to time.Time) (gap, waited time.Duration, err error) {
+	waited, err = longestWait(ctx, c.pid, c.runs)
+	return c.longestGap(from, to), waited, err
+}
+
+// reads are the times at which any process has read a file.
 type reads struct {
 	events *os.File
 	done   chan struct{}

@@ -127,12 +127,13 @@ func (s *sampler) end() (Observation, error) {
 // missed reports whether memory may have been below the threshold between two samples of a period. A late sampler
 // misses dips. It waits for the first sample after the period, unless the sampler has failed.
 func (s *sampler) missed(p span) bool {
-	for ; ; time.Sleep(sampleInterval) {
+	for tick := time.NewTicker(sampleInterval); ; <-tick.C {
 		s.mu.Lock()
 		complete := s.last.After(p.to) || s.err != nil
 		missed := slices.ContainsFunc(s.gaps, func(g span) bool { return !g.to.Before(p.from) && !p.to.Before(g.from) })
 		s.mu.Unlock()
 		if complete {
+			tick.Stop()
 			return missed
 		}
 	}
