@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,18 @@ func (s *env) flags() []string {
 		"--enforce-node-allocatable=none",
 		"--eviction-pressure-transition-period=5s", "--monitoring-period=1s", "--healthz-bind-address=",
 	}
+}
+
+// startUnderPressure runs the agent on a node with a met threshold. The agent is disarmed until it knows the pods and
+// would evict one: an agent without pods reports that none could be evicted.
+func (s *env) startUnderPressure(pods []*cluster.Pod, args ...string) *trial.Agent {
+	s.t.Helper()
+	s.must(os.WriteFile(s.disarmFile(), nil, 0o600))
+	a := s.start(args...)
+	s.knows(pods...)
+	s.await(a, agent.WouldEvict)
+	s.must(os.Remove(s.disarmFile()))
+	return a
 }
 
 func (s *env) disarmFile() string { return filepath.Join(filepath.Dir(s.state), "disarm") }
@@ -312,17 +325,36 @@ func (s *env) running(pods ...*cluster.Pod) {
 	}
 }
 
-// getPage reads a page of the agent.
-func getPage(t *testing.T, url string) string {
-	t.Helper()
+// page reads a page of the agent at an address, and reads it again after an error: the server closes the
+// connection of a delayed client.
+func (s *env) page(address, path string) (text string) {
+	s.t.Helper()
+	s.until("the agent answers "+path, func() (answered bool) {
+		text, answered = readPage("http://" + address + path)
+		return answered
+	})
+	return text
+}
+
+// metric returns the sum of a metric's series with a prefix: its name, and its first labels.
+func (s *env) metric(address, series string) (sum float64) {
+	s.t.Helper()
+	for line := range strings.Lines(s.page(address, "/metrics")) {
+		if rest, is := strings.CutPrefix(line, series); is && strings.ContainsAny(rest[:1], " ,}") {
+			value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			s.must(err)
+			sum += value
+		}
+	}
+	return sum
+}
+
+func readPage(url string) (text string, complete bool) {
 	answer, err := http.Get(url)
 	if err != nil {
-		t.Fatal(err)
+		return "", false
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
+	body, err := io.ReadAll(answer.Body)
+	return strings.TrimSpace(string(body)), err == nil
 }

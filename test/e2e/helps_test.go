@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,27 +59,36 @@ func (s *env) sparesSmallPods() {
 	if d.Decision != agent.NoneHelps || d.Spared != smallPods+1 {
 		s.t.Fatalf("decision: %+v", d)
 	}
-	for d.Repeated != agent.RepeatMeasured {
-		d = s.await(a, agent.NoneHelps, agent.Evicted, agent.Failed)
+	// Each directory has 1 s. One that was late is reported as not measured, and the same agent repeats the line after
+	// 10 min only: another one measures anew.
+	late := func(what string) bool {
+		return strings.Contains(what, host) || strings.Contains(what, "has not answered yet")
+	}
+	for d = s.measured(a); slices.ContainsFunc(d.Unmeasured, late); d = s.measured(a) {
+		s.t.Logf("not measured: %v", d.Unmeasured)
+		s.quiet(a)
+		a = s.start(disky, "--healthz-bind-address="+address)
 	}
 	if c := d.Consumers; len(c) == 0 || c[0].Name != host || c[0].Pod != "default/writer" || int64(c[0].Amount) < bytes {
 		s.t.Errorf("consumers: %+v, not measured: %v", c, d.Unmeasured)
 	}
 	s.t.Logf("%s: %+v", d.Reason, d.Consumers)
-	checks := func() (n int) {
-		for line := range strings.Lines(getPage(s.t, "http://"+address+"/metrics")) {
-			if strings.HasPrefix(line, `plimsoll_check_duration_seconds_count{check="periodic"`) {
-				_, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n)
-				s.must(err)
-			}
-		}
-		return n
-	}
+	checks := func() float64 { return s.metric(address, `plimsoll_check_duration_seconds_count{check="periodic"`) }
 	first := checks()
 	s.until("ten further checks", func() bool { return checks() >= first+10 })
 	s.quiet(a)
 	s.only()
 	s.vacate(host)
+}
+
+// measured waits for the decision that no pod helps, with what fills the disk.
+func (s *env) measured(a *trial.Agent) *agent.Decision {
+	s.t.Helper()
+	for {
+		if d := s.await(a, agent.NoneHelps, agent.Evicted, agent.Failed); d.Decision != agent.NoneHelps || d.Repeated == agent.RepeatMeasured {
+			return d
+		}
+	}
 }
 
 func (s *env) evictsSmallPods() {
@@ -101,7 +111,7 @@ func (s *env) evictsForDeadLayer() {
 	s.order(loop, "exit 1")
 	s.until("the container has ended", func() bool { return s.ended(loop) })
 	s.must(loop.Restart(s.t.Context(), "main"))
-	a := s.start(disky)
+	a := s.startUnderPressure([]*cluster.Pod{loop}, disky)
 	s.evicts(a, loop, "ephemeral-storage")
 	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
 		s.t.Errorf("decision: %+v", d)
