@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
@@ -25,8 +26,30 @@ func group(p *cluster.Pod) string {
 	return dir
 }
 
-// crash kills the container's processes, and waits until the kubelet reports that.
-func (s *env) crash(p *cluster.Pod, restarts int32) {
+// missing is a ConfigMap without which the kubelet starts no container of a pod that refers to it.
+const missing = "missing"
+
+// crashForGood kills the processes of a pod's container, and waits until the kubelet can not restart it because the
+// ConfigMap is deleted. A kubelet that has not received the deletion restarts it once more.
+func (s *env) crashForGood(p *cluster.Pod) {
+	s.t.Helper()
+	s.must(s.API.CoreV1().ConfigMaps(p.Object.Namespace).Delete(s.t.Context(), missing, metav1.DeleteOptions{}))
+	for restarts := int32(0); ; restarts++ {
+		s.killContainers(p)
+		again := false
+		s.until("the container can not be restarted", func() bool {
+			got := s.get(p).Status.ContainerStatuses
+			again = len(got) == 1 && got[0].State.Running != nil && got[0].RestartCount > restarts
+			return again || len(got) == 1 && got[0].State.Waiting != nil && got[0].State.Waiting.Reason == "CreateContainerConfigError"
+		})
+		if !again {
+			return
+		}
+	}
+}
+
+// killContainers kills the processes of a pod but that of its sandbox.
+func (s *env) killContainers(p *cluster.Pod) {
 	s.t.Helper()
 	pids, err := p.PIDs()
 	if err != nil {
@@ -40,15 +63,10 @@ func (s *env) crash(p *cluster.Pod, restarts int32) {
 			s.t.Fatalf("kill process %d of pod %s: %v", pid, p.Object.Name, err)
 		}
 	}
-	s.until("the container waits for its restart", func() bool {
-		got := s.get(p).Status.ContainerStatuses
-		waits := len(got) == 1 && got[0].State.Waiting != nil && got[0].State.Waiting.Reason == "CrashLoopBackOff"
-		return waits || len(got) == 1 && got[0].State.Running != nil && got[0].RestartCount > restarts
-	})
 }
 
 // TestEvict_PodWithoutProcessesBesideKubelet covers a container that has filled a volume in
-// memory and crashes. Between two of its runs the pod has no process but its sandbox. The
+// memory and crashes. Until it is restarted, the pod has no process but its sandbox. The
 // kubelet unmounts the volume once the status is set.
 func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	s := newEnv(t, withKubelet(nil))
@@ -59,6 +77,9 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	}
 	pod := writer("holder")
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	_, err := s.API.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: missing}}, metav1.CreateOptions{})
+	s.must(err)
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: missing}}}}
 	pod.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory
 	holder := s.add(pod)
 	pids, err := holder.PIDs()
@@ -75,14 +96,8 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for restarts := int32(0); s.get(holder).Status.ContainerStatuses[0].State.Waiting == nil; restarts++ {
-		s.crash(holder, restarts)
-	}
-	s.must(os.WriteFile(s.disarmFile(), nil, 0o600)) // until the agent knows which containers run
-	a := s.start("--eviction-hard=memory.available<400Mi")
-	s.knows(calm, holder)
-	s.await(a, agent.WouldEvict)
-	s.must(os.Remove(s.disarmFile()))
+	s.crashForGood(holder)
+	a := s.startUnderPressure([]*cluster.Pod{calm, holder}, "--eviction-hard=memory.available<400Mi")
 	d := s.await(a, agent.Evicted, agent.Failed)
 	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || !toldInTime(d) {
 		t.Fatalf("%+v", d)
