@@ -120,7 +120,7 @@ func TestRuntime_Unreachable(t *testing.T) {
 	back := func() error { return c.Restart(context.Background()) }
 	// The runtime's last report is outdated when the threshold is crossed: by it, the calm pod
 	// would be evicted.
-	const slow = "fill 1GiB at 60MiB/s"
+	const slow = "fill 310MiB at 60MiB/s"
 	for name, fault := range map[string]struct {
 		begins, ends   func() error
 		provider, fill string

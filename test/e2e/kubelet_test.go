@@ -58,7 +58,7 @@ func TestEvict_BesideKubelet(t *testing.T) {
 func evictedFor(t *testing.T, by protection) {
 	s := newEnv(t, withKubelet(nil))
 	by.apply(s)
-	a := s.start("--eviction-hard=memory.available<150Mi")
+	a := s.start("--eviction-hard=memory.available<200Mi")
 	spec := always("calm") // most of the node's memory, all within its request
 	spec.Spec.Containers[0].Resources = cluster.Resources(400*mib, 600*mib)
 	calm := s.add(spec)
@@ -79,9 +79,8 @@ func evictedFor(t *testing.T, by protection) {
 		}
 		p := waiting[0]
 		waiting, done = waiting[1:], append(done, p)
-		if err := p.Order(t.Context(), "main", "fill 1GiB at 200MiB/s"); err != nil {
-			t.Fatal(err)
-		}
+		s.knows(p)
+		s.order(p, "fill 275MiB at 200MiB/s") // 50 to 130 MiB are left, depending on the pods that wait
 		d := s.await(a, agent.Evicted, agent.Failed)
 		if d.Pod != "default/"+p.Object.Name || d.ExitTime == nil {
 			t.Fatalf("eviction %d: %+v", i-ahead, d)
@@ -89,6 +88,10 @@ func evictedFor(t *testing.T, by protection) {
 		if d.Status == agent.StatusReported {
 			early++
 		}
+		s.until("all processes of the pod have exited", func() bool { // the next fill counts on their memory
+			pids, err := p.PIDs()
+			return err == nil && len(pids) == 0
+		})
 		exitMillis, messages[p.Object.Name] = append(exitMillis, *d.ExitTime), d.Message
 		if len(done)%10 == 0 { // an hour of them is not silent
 			t.Logf("%d of %d evictions, %d reported before the kill", len(done), n, early)
