@@ -160,7 +160,8 @@ func (s *env) disarmedWhileAway() {
 	s.turned(first, agent.Disarmed)
 	s.must(first.Stop())
 	s.Front.Refuse()
-	second := s.start()
+	// Only the setting ends the condition. With a short period, a late agent would report no pressure at all.
+	second := s.start("--eviction-pressure-transition-period=1h")
 	s.must(heavy.Do(s.t.Context(), "fill 130MiB"))
 	if d := s.await(second, agent.WouldEvict, agent.Evicted); d.Decision != agent.WouldEvict {
 		s.t.Errorf("decision: %+v", d)

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,12 +74,15 @@ func (s *env) litterUntil(left int64, dir string) {
 	s.litter(dir, free-left)
 }
 
-// litter creates empty files in a directory.
+// litter creates empty files in a directory, until the directory is removed.
 func (s *env) litter(dir string, files int64) {
 	s.t.Helper()
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("litter-%d", i)))
 		if err != nil {
+			if _, gone := os.Stat(dir); i > 0 && errors.Is(gone, fs.ErrNotExist) {
+				return
+			}
 			s.t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -141,6 +146,7 @@ func (s *env) diskHogGoes(place func(*env, *cluster.Pod) string, fs string, give
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.write(place(s, calm), 20*mib)
 	a := s.start(disky)
+	s.knows(calm, greedy)
 	s.write(place(s, greedy), 270*mib)
 	d := s.evicts(a, greedy, "ephemeral-storage")
 	if d.Signal != fs+".available" {
@@ -199,6 +205,7 @@ func TestGC_PrecedesEvictions(t *testing.T) {
 		images, err := s.Node.MakeImages(s.t.Context(), "unused", 3, 40*mib) // twice that on disk
 		s.must(err)
 		a := s.start(disky, "--minimum-image-ttl-duration=0s")
+		s.knows(calm)
 		s.write(inLayer(s, calm), 100*mib)
 		d := s.relieved(a)
 		if left := s.images("unused"); len(left) == len(images) {
