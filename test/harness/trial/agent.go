@@ -38,6 +38,9 @@ type Agent struct {
 // does not block the agent.
 const backlog = 4096
 
+// maxLog is the number of other lines that are kept: those of a start, and of some minutes.
+const maxLog = 200
+
 // Start runs `BINARY agent ARGS…` and waits until it monitors the node. Returns an error with
 // the agent's log if it exits, or ctx ends, before.
 func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
@@ -106,7 +109,7 @@ func (a *Agent) listen(out io.Reader) {
 			default: // no reader
 			}
 		default:
-			a.log = append(a.log[max(0, len(a.log)-19):], lines.Text())
+			a.log = append(a.log[max(0, len(a.log)-maxLog+1):], lines.Text())
 		}
 	}
 	close(a.decisions)

@@ -109,15 +109,6 @@ func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	return d
 }
 
-// awaitEach waits for a decision of each kind, in any order.
-func awaitEach(t *testing.T, a *trial.Agent, verbs ...agent.Verb) {
-	t.Helper()
-	for len(verbs) > 0 {
-		d := await(t, a, verbs...)
-		verbs = slices.DeleteFunc(verbs, func(v agent.Verb) bool { return v == d.Decision })
-	}
-}
-
 func TestEvict_PrecedesOOMKill(t *testing.T) {
 	sandbox.Need(t)
 	for _, rate := range []int64{100 * mib, 500 * mib, 1000 * mib} {
