@@ -27,7 +27,7 @@ func serving(t *testing.T, a healthz.Addresses, live *atomic.Bool, review health
 			}
 			return errors.New("the loop hangs")
 		}}},
-		Metrics: http.NotFoundHandler(), Log: log,
+		Metrics: http.NotFoundHandler(), Bounds: patient, Log: log,
 	}, review)
 	if err != nil {
 		t.Fatal(err)

@@ -59,8 +59,7 @@ func servedOnSocket(t *testing.T, metrics http.Handler) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := healthz.New(healthz.Settings{Metrics: metrics, Limits: healthz.SocketLimits, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	s.SetBounds(patient)
+	s := healthz.New(healthz.Settings{Metrics: metrics, Limits: healthz.SocketLimits, Bounds: patient, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	t.Cleanup(func() {

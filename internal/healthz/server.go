@@ -1,6 +1,7 @@
 package healthz
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,14 +15,18 @@ import (
 	"time"
 )
 
-// Bounds for one request. Clients are near and request little; a longer request is faulty or
-// malicious. [Limits] bound the number of clients.
-const (
-	maxHeader    = 8 << 10         // bytes
-	headerWait   = 2 * time.Second // for a request to arrive
-	answerWait   = 5 * time.Second // for the transmission of a response, from the end of the header on
-	shutdownWait = 2 * time.Second // for responses in progress when the server ends
-)
+// maxHeader bounds the header of a request in bytes.
+const maxHeader = 8 << 10
+
+// Bounds bound one request in time. A zero field has its default. [Limits] bound the number of clients.
+type Bounds struct {
+	Header   time.Duration // for a request to arrive
+	Answer   time.Duration // for the transmission of a response, from the end of the header on
+	Shutdown time.Duration // for responses in progress when the server ends
+}
+
+// defaultBounds are for clients that are near and request little; a longer request is faulty or malicious.
+var defaultBounds = Bounds{Header: 2 * time.Second, Answer: 5 * time.Second, Shutdown: 2 * time.Second}
 
 // Settings configure a Server.
 type Settings struct {
@@ -43,6 +48,7 @@ type Settings struct {
 	TLS *tls.Config
 	// Limits bound the connections; the zero value is TCPLimits.
 	Limits Limits
+	Bounds Bounds // for tests: a paused machine exceeds the default
 	Log    *slog.Logger
 }
 
@@ -73,9 +79,10 @@ func New(s Settings) *Server {
 	if s.Config != nil {
 		mux.Handle("GET /configz", s.Access.guard("/configz", s.Config))
 	}
+	header := cmp.Or(s.Bounds.Header, defaultBounds.Header)
 	server := &http.Server{
 		Handler:           mux,
-		ReadHeaderTimeout: headerWait, ReadTimeout: headerWait, WriteTimeout: answerWait,
+		ReadHeaderTimeout: header, ReadTimeout: header, WriteTimeout: cmp.Or(s.Bounds.Answer, defaultBounds.Answer),
 		MaxHeaderBytes: maxHeader, ConnContext: withConn,
 		ErrorLog: log.New(&faults{log: s.Log, pace: bucket{rate: faultRate, burst: faultBurst}}, "", 0),
 	}
@@ -84,7 +91,7 @@ func New(s Settings) *Server {
 	if s.Limits == (Limits{}) {
 		s.Limits = TCPLimits
 	}
-	return &Server{http: server, tls: s.TLS, limits: s.Limits, shutdown: shutdownWait}
+	return &Server{http: server, tls: s.TLS, limits: s.Limits, shutdown: cmp.Or(s.Bounds.Shutdown, defaultBounds.Shutdown)}
 }
 
 // Handler returns the handler without the bounds for clients.
@@ -108,7 +115,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // Run serves connections of l until ctx ends, then closes l and returns nil. Responses in progress
-// have up to 2 s to end. Returns an error if l fails before.
+// have up to [Bounds].Shutdown to end. Returns an error if l fails before.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	var bounded net.Listener = newGate(l, s.limits)
 	if s.tls != nil {

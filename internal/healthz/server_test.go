@@ -33,8 +33,7 @@ func servedWithin(t *testing.T, bounds healthz.Bounds, metrics http.Handler) (ad
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := healthz.New(healthz.Settings{Metrics: metrics, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	s.SetBounds(bounds)
+	s := healthz.New(healthz.Settings{Metrics: metrics, Bounds: bounds, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
 	stop = sync.OnceValue(func() error {

@@ -83,7 +83,7 @@ func TestTLS_SelfSignedServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := healthz.New(healthz.Settings{Metrics: http.NotFoundHandler(), TLS: settings, Log: slog.New(slog.DiscardHandler)})
+	s := healthz.New(healthz.Settings{Metrics: http.NotFoundHandler(), TLS: settings, Bounds: patient, Log: slog.New(slog.DiscardHandler)})
 	go func() { _ = s.Run(t.Context(), l) }()
 	c := client(t)
 	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}

@@ -162,24 +162,59 @@ func until(t *testing.T, what string, is func(context.Context) (bool, error)) {
 
 var listens = regexp.MustCompile(`"address":"([^"]+)"`)
 
-// get returns the controller's answer to a path.
-func (e *env) get(t *testing.T, path string) (status int, text string) {
-	t.Helper()
-	var address []string
-	until(t, "the controller listens", func(context.Context) (bool, error) {
-		address = listens.FindStringSubmatch(e.log.String())
-		return address != nil, nil
-	})
-	answer, err := e.http.Get("http://" + address[1] + path)
+// get returns the controller's answer to a path. The server abandons a request that is late (internal/healthz), and
+// answers without the fleet's state if the loop does not report it in time: see answers.
+func (e *env) get(ctx context.Context, path string) (status int, text string, err error) {
+	address := listens.FindStringSubmatch(e.log.String())
+	if address == nil {
+		return 0, "", errors.New("the controller does not listen yet")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address[1]+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
+	}
+	answer, err := e.http.Do(request)
+	if err != nil {
+		return 0, "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
+	return answer.StatusCode, string(body), err
+}
+
+// answers requests a path until the answer is right; wrong describes what is not, and is empty if all is.
+func (e *env) answers(t *testing.T, path string, wrong func(status int, text string) string) {
+	t.Helper()
+	last := ""
+	defer func() {
+		if t.Failed() && last != "" {
+			t.Logf("%s: %s", path, last)
+		}
+	}()
+	until(t, "the answer to "+path, func(ctx context.Context) (bool, error) {
+		status, text, err := e.get(ctx, path)
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		last = wrong(status, text)
+		return last == "", nil
+	})
+}
+
+// contains returns a check of [env.answers]: of the status, and of parts of the text.
+func contains(want int, parts ...string) func(int, string) string {
+	return func(status int, text string) string {
+		if status != want {
+			return fmt.Sprintf("status %d, want %d: %s", status, want, text)
+		}
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				return fmt.Sprintf("no %q in %s", part, text)
+			}
+		}
+		return ""
 	}
-	return answer.StatusCode, string(body)
 }
 
 // decisions returns the lines of the decision log with this verb.
@@ -206,6 +241,21 @@ func counts(page, metric string) bool {
 	return served && !strings.HasPrefix(value, "0\n")
 }
 
+// missing returns a line that a page of metrics lacks, or one of metrics that does not count.
+func missing(page string, lines []string, counters ...string) string {
+	for _, line := range lines {
+		if !strings.Contains(page, "\n"+line+"\n") {
+			return "no " + line
+		}
+	}
+	for _, metric := range counters {
+		if !counts(page, metric) {
+			return metric + " counts nothing"
+		}
+	}
+	return ""
+}
+
 // TestRun_ModeReplace lets the lease of one of two nodes expire. With the rights of deploy/rbac
 // and no others the node becomes Unknown and is tainted, and its pod is evicted; /explain
 // reports it.
@@ -225,31 +275,17 @@ func TestRun_ModeReplace(t *testing.T) {
 			return err == nil && state(n) == want, err
 		})
 	}
-	if status, text := e.get(t, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(text, "cluster ok: leads") {
-		t.Errorf("/readyz: got %d %s", status, text)
-	}
-	until(t, "the metrics count the actions", func(context.Context) (bool, error) {
-		_, text := e.get(t, "/metrics")
-		for _, line := range []string{
+	e.answers(t, "/readyz?verbose", contains(http.StatusOK, "cluster ok: leads"))
+	e.answers(t, "/metrics", func(_ int, text string) string {
+		return missing(text, []string{
 			`node_collector_unhealthy_nodes_in_zone{zone=""} 1`, `node_collector_zone_health{zone=""} 50`,
 			`taint_eviction_controller_pod_deletions_total 1`, `plimsoll_controller_replacing 1`, `plimsoll_controller_leader 1`,
-		} {
-			if !strings.Contains(text, "\n"+line+"\n") {
-				t.Logf("metric not served yet: %s", line)
-				return false, nil
-			}
-		}
-		return counts(text, `node_collector_evictions_total{zone=""}`) && counts(text, `plimsoll_controller_decisions_total{decision="evict",dry_run="false"}`), nil
+		}, `node_collector_evictions_total{zone=""}`, `plimsoll_controller_decisions_total{decision="evict",dry_run="false"}`)
 	})
 	e.servesDocumentedMetrics(t)
-	status, text := e.get(t, "/explain?node=dying")
-	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"health": "unreachable"`) {
-		t.Errorf("/explain: got %d %s", status, text)
-	}
+	e.answers(t, "/explain?node=dying", contains(http.StatusOK, `"ready": "Unknown"`, `"health": "unreachable"`))
 	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=unknown": http.StatusNotFound, "/livez": http.StatusOK} {
-		if status, text := e.get(t, path); status != want {
-			t.Errorf("%s: got %d %s, want %d", path, status, text, want)
-		}
+		e.answers(t, path, contains(want))
 	}
 	if n := e.log.Count("forbidden"); n > 0 {
 		t.Errorf("%d requests were forbidden: deploy/rbac/controller.yaml lacks a right", n)
@@ -277,10 +313,12 @@ func (e *env) servesDocumentedMetrics(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	_, page := e.get(t, "/metrics")
-	if diff := cmp.Diff(namesOf(documentedMetric, ofController), namesOf(servedMetric, page)); diff != "" {
-		t.Errorf("documented and served metrics differ (-documented +served):\n%s", diff)
-	}
+	e.answers(t, "/metrics", func(_ int, page string) string {
+		if diff := cmp.Diff(namesOf(documentedMetric, ofController), namesOf(servedMetric, page)); diff != "" {
+			return "documented and served metrics differ (-documented +served):\n" + diff
+		}
+		return ""
+	})
 }
 
 // state returns the status of a node's condition Ready and the effects of its taints.
@@ -324,16 +362,8 @@ func TestRun_ModeObserve(t *testing.T) {
 	if p, err := e.api.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil {
 		t.Errorf("the pod was deleted: %v", err)
 	}
-	_, text := e.get(t, "/metrics")
-	for _, line := range []string{`plimsoll_controller_replacing 0`, `taint_eviction_controller_pod_deletions_total 0`} {
-		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("metric not served: %s", line)
-		}
-	}
-	if !counts(text, `plimsoll_controller_decisions_total{decision="evict",dry_run="true"}`) {
-		t.Error("the metrics count no eviction")
-	}
-	if _, text := e.get(t, "/readyz?verbose"); !strings.Contains(text, "only logs its decisions: the mode is observe") {
-		t.Errorf("/readyz: got %s", text)
-	}
+	e.answers(t, "/metrics", func(_ int, text string) string {
+		return missing(text, []string{`plimsoll_controller_replacing 0`, `taint_eviction_controller_pod_deletions_total 0`}, `plimsoll_controller_decisions_total{decision="evict",dry_run="true"}`)
+	})
+	e.answers(t, "/readyz?verbose", contains(http.StatusOK, "only logs its decisions: the mode is observe"))
 }
