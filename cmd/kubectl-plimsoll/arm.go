@@ -71,7 +71,7 @@ type armingCommand struct {
 const maxStopDelay = 3 * time.Second
 
 func (c *client) armingCommand(setting arming.Setting) *cobra.Command {
-	x := &armingCommand{Command: armcmd.New(setting, "|-l LABELS", confirmationHelp), client: c, stopPreview: maxStopDelay}
+	x := &armingCommand{Command: armcmd.New(setting, "|-l LABELS", confirmationHelp), client: c, stopPreview: c.within(maxStopDelay)}
 	cmd := x.Cobra
 	cmd.GroupID, cmd.Example, cmd.ValidArgsFunction = groupChange, armingExamples[setting], c.nodes
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -112,7 +112,7 @@ func (f *fleet) follow(t *testing.T, resource string, take func(name string, ann
 func answered(answer string, line string) (status int, out, errs string) {
 	streams, in, o, e := genericiooptions.NewTestIOStreams()
 	in.WriteString(answer)
-	status = runRoot(rootCommand(streams, true), strings.Fields(line), streams)
+	status = runRoot(newRoot(&client{streams: streams, interactive: true, patience: patient}), strings.Fields(line), streams)
 	return status, o.String(), e.String()
 }
 

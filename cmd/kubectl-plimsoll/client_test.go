@@ -44,10 +44,13 @@ func serve(t testing.TB, namespace string, size fakeapiserver.Size, armed ...str
 	return c, s.Kubeconfig
 }
 
-// execute runs the client.
+// patient replaces bounds after which a command goes on without the result of a step: a machine that pauses exceeds them.
+const patient = time.Minute
+
+// execute runs the client without a terminal.
 func execute(args ...string) (status int, out, errs string) {
 	streams, _, o, e := genericiooptions.NewTestIOStreams()
-	status = run(args, streams)
+	status = runRoot(newRoot(&client{streams: streams, patience: patient}), args, streams)
 	return status, o.String(), e.String()
 }
 

@@ -30,7 +30,7 @@ func (c *client) nodes(cmd *cobra.Command, args []string, begin string) ([]cobra
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.within(completionTime))
 	defer cancel()
 	r := collect.Request{Client: connection.Client, Namespace: c.agents}
 	agents, err := r.Agents(ctx)

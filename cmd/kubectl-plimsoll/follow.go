@@ -31,7 +31,8 @@ type follower struct {
 	agent      *agentexec.Agent
 	dir        string // of the recording; empty: the agent's default
 	connection *user.Connection
-	arming     string // by the agent's lease; empty: not known
+	leaseTime  time.Duration // bounds the request for the agent's lease
+	arming     string        // by the agent's lease; empty: not known
 }
 
 // args returns the command to run in the pod.
@@ -125,7 +126,7 @@ func (f *follower) readArming(ctx context.Context) {
 	if f.connection == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, armingTime)
+	ctx, cancel := context.WithTimeout(ctx, f.leaseTime)
 	defer cancel()
 	r := collect.Request{Client: f.connection.Client, Namespace: f.agent.Namespace, Names: []string{f.agent.Node}}
 	agents, err := r.Agents(ctx)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -89,7 +91,12 @@ type client struct {
 	interactive bool
 	// executor runs commands in pods; nil: the connection does.
 	executor agentexec.Executor
+	// patience replaces the bounds of steps that commands can do without; 0: each has its own.
+	patience time.Duration
 }
+
+// within returns the bound of a step that a command can do without: own, unless the client has another one.
+func (c *client) within(own time.Duration) time.Duration { return cmp.Or(c.patience, own) }
 
 // rootCommand returns kubectl plimsoll with all of its commands. interactive is whether its input is a terminal.
 func rootCommand(streams genericiooptions.IOStreams, interactive bool) *cobra.Command {

@@ -84,7 +84,7 @@ Exit status: 0 shown, or ended with q; 1 the state could not be read; 2 invalid 
 		if err != nil {
 			return err
 		}
-		f := &follower{agent: agent, dir: t.dir, connection: connection}
+		f := &follower{agent: agent, dir: t.dir, connection: connection, leaseTime: t.within(armingTime)}
 		return t.run(cmd.Context(), f)
 	}
 	return cmd

@@ -99,7 +99,7 @@ func agentPod() corev1.Pod {
 // executeWith runs the client with a connection to pods.
 func executeWith(e agentexec.Executor, args ...string) (status int, out, errs string) {
 	streams, _, o, er := genericiooptions.NewTestIOStreams()
-	status = runRoot(newRoot(&client{streams: streams, executor: e}), args, streams)
+	status = runRoot(newRoot(&client{streams: streams, executor: e, patience: patient}), args, streams)
 	return status, o.String(), er.String()
 }
 
