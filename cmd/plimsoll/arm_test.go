@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,7 +34,8 @@ func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.L
 
 // A fakeServer is an API server of leases and one ConfigMap, with every Node.
 type fakeServer struct {
-	leases []coordinationv1.Lease
+	leases  []coordinationv1.Lease
+	watched func() // called when a watch of leases begins: the client has stored their list
 
 	mu      sync.Mutex
 	setting *corev1.ConfigMap // nil: not created
@@ -42,7 +44,7 @@ type fakeServer struct {
 
 func newFakeServer(t *testing.T, leases ...*coordinationv1.Lease) (d *fakeServer, kubeconfig string) {
 	t.Helper()
-	d = &fakeServer{}
+	d = &fakeServer{watched: func() {}}
 	for _, l := range leases {
 		d.leases = append(d.leases, *l)
 	}
@@ -69,6 +71,7 @@ func (d *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Get("watch") != "":
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
+		d.watched()
 		<-r.Context().Done()
 	case r.URL.Path == "/apis/coordination.k8s.io/v1/leases":
 		answer(w, &coordinationv1.LeaseList{TypeMeta: kindOf("coordination.k8s.io/v1", "LeaseList"), Items: d.leases})
@@ -144,35 +147,41 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 		status  int
 		want    []string // on standard output or error
 		setting string   // in the ConfigMap afterwards
+		ends    bool     // end the command once leases are listed: it waits for an agent that may start
 	}{
 		"disarm in the wrong namespace": {elsewhere, false, []string{"disarm", "--all"}, exitFailed,
-			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --heartbeat-namespace"}, "disarmed"},
+			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --heartbeat-namespace"}, "disarmed", false},
 		"disarm in the wrong cluster": {nil, true, []string{"disarm", "--all"}, exitFailed,
-			[]string{"No namespace of this cluster has agents. Check the context"}, "disarmed"},
+			[]string{"No namespace of this cluster has agents. Check the context"}, "disarmed", false},
 		"disarm in a namespace that does not exist": {elsewhere, false, []string{"disarm", "--all", "--heartbeat-namespace=nowhere"}, exitFailed,
-			[]string{"in the namespace nowhere", `"disarmed" is not written`, "prod (2)"}, ""},
+			[]string{"in the namespace nowhere", `"disarmed" is not written`, "prod (2)"}, "", false},
 		"arm before anything is installed": {nil, false, []string{"arm", "--all"}, exitFailed,
-			[]string{`"armed" is not written`}, ""},
+			[]string{`"armed" is not written`}, "", false},
 		"arm before agents exist": {nil, true, []string{"arm", "--all"}, exitFailed,
-			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
-		"cleanup without ConfigMap": {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
-		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to clean up"}, "cleanup"},
-		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--heartbeat-namespace=prod", "--timeout=5s"}, exitFailed,
-			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
-		"node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=5s"}, exitFailed,
-			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
+			[]string{`"armed" is written, and no agent follows it yet`}, "armed", false},
+		"cleanup without ConfigMap": {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, "", false},
+		"cleanup with --allow-none": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to clean up"}, "cleanup", false},
+		"node without an agent": {elsewhere, false, []string{"disarm", "c", "--heartbeat-namespace=prod"}, exitFailed,
+			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, "", true},
+		"node of another namespace": {elsewhere, false, []string{"disarm", "a"}, exitFailed,
+			[]string{"for a", "Namespaces with agents: prod (2)"}, "", true},
 		"one agent in the namespace": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--heartbeat-namespace=prod"}, 0,
-			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
+			[]string{"1 of 1 nodes: disarmed"}, "disarmed", false},
 		"agents in two namespaces": {append(elsewhere, in("plimsoll-system", agentLease("c", "false", "", 0))), true, []string{"disarm", "--all"}, 0,
-			[]string{"1 of 1 nodes: disarmed", "unaffected are the agents of other namespaces: prod (2). Repeat the command there with --heartbeat-namespace"}, "disarmed"},
+			[]string{"1 of 1 nodes: disarmed", "unaffected are the agents of other namespaces: prod (2). Repeat the command there with --heartbeat-namespace"}, "disarmed", false},
 	} {
 		t.Run(about, func(t *testing.T) {
 			d, kubeconfig := newFakeServer(t, test.leases...)
 			if test.exists {
 				d.setting = &corev1.ConfigMap{}
 			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.ends {
+				d.watched = cancel
+			}
 			begun := time.Now()
-			status, out, errs := plimsoll("", append(test.args, "--kubeconfig="+kubeconfig)...)
+			status, out, errs := plimsollIn(ctx, "", append(test.args, "--kubeconfig="+kubeconfig)...)
 			if output := out + errs; status != test.status || strings.Contains(output, "0 of 0") {
 				t.Errorf("status %d, want %d, after %s:\n%s", status, test.status, time.Since(begun), output)
 			}
@@ -220,7 +229,7 @@ func TestArmingCommands_LocalDisarmFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "disarm")
 	command := func(args ...string) (status int, out string) {
 		var output bytes.Buffer
-		status = run(args, nil, &output, &output)
+		status = run(t.Context(), args, nil, &output, &output)
 		return status, output.String()
 	}
 	if status, out := command("disarm", "--local", "--disarm-file="+file); status != 0 || !strings.Contains(out, file+" exists") {

@@ -11,11 +11,11 @@ import (
 func TestController_NeedsServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var errs bytes.Buffer
-	if status := run([]string{"controller"}, nil, io.Discard, &errs); status != exitFailed || !strings.Contains(errs.String(), "--kubeconfig") {
+	if status := run(t.Context(), []string{"controller"}, nil, io.Discard, &errs); status != exitFailed || !strings.Contains(errs.String(), "--kubeconfig") {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
 	errs.Reset()
-	if status := run([]string{"controller", "--mode=both", "--node-eviction-rate=-1"}, nil, io.Discard, &errs); status != exitInvalid || strings.Count(errs.String(), "\n") != 2 {
+	if status := run(t.Context(), []string{"controller", "--mode=both", "--node-eviction-rate=-1"}, nil, io.Discard, &errs); status != exitInvalid || strings.Count(errs.String(), "\n") != 2 {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
 }

@@ -59,7 +59,7 @@ func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 		for _, check := range []string{"livez", "readyz"} {
 			var out, errs bytes.Buffer
 			begun := time.Now()
-			status := run([]string{"health", check, "--socket=" + socket, "--timeout=1m"}, strings.NewReader(""), &out, &errs)
+			status := run(t.Context(), []string{"health", check, "--socket=" + socket, "--timeout=1m"}, strings.NewReader(""), &out, &errs)
 			if want := map[bool]int{true: 0, false: exitFailed}[ok]; status != want || !strings.Contains(out.String(), "loop") {
 				t.Errorf("%s, live %t, after %s: exit status %d, want %d: %s%s", check, ok, time.Since(begun), status, want, &out, &errs)
 			}
@@ -67,10 +67,10 @@ func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 	}
 	live.Store(true)
 	var out, errs bytes.Buffer
-	if status := run([]string{"health", "/livez/loop", "--socket=" + socket, "--timeout=1m"}, strings.NewReader(""), &out, &errs); status != 0 || out.String() != "ok\n" {
+	if status := run(t.Context(), []string{"health", "/livez/loop", "--socket=" + socket, "--timeout=1m"}, strings.NewReader(""), &out, &errs); status != 0 || out.String() != "ok\n" {
 		t.Errorf("path: exit status %d: %s%s", status, &out, &errs)
 	}
-	if status := run([]string{"health"}, strings.NewReader(""), &out, &errs); status != exitInvalid {
+	if status := run(t.Context(), []string{"health"}, strings.NewReader(""), &out, &errs); status != exitInvalid {
 		t.Errorf("without a check: exit status %d", status)
 	}
 }

@@ -169,7 +169,7 @@ func TestRecording_ExportsToNull(t *testing.T) {
 	}
 	defer null.Close()
 	var errs bytes.Buffer
-	if status := run([]string{"recording", "export", dir}, nil, null, &errs); status != 0 {
+	if status := run(t.Context(), []string{"recording", "export", dir}, nil, null, &errs); status != 0 {
 		t.Errorf("status %d, %s", status, errs.String())
 	}
 }
@@ -181,7 +181,7 @@ func TestRecording_ConfirmedExportEndsWithoutReader(t *testing.T) {
 		in, out := io.Pipe()
 		defer in.Close()
 		begun := time.Now()
-		status := run([]string{"recording", "export", "--confirm", dir}, nil, out, io.Discard)
+		status := run(t.Context(), []string{"recording", "export", "--confirm", dir}, nil, out, io.Discard)
 		if took := time.Since(begun); status != exitFailed || took != 30*time.Second {
 			t.Errorf("status %d after %s", status, took)
 		}

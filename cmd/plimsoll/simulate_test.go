@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,13 @@ const example = "../../examples/scenarios/oom-between-checks.yaml"
 
 // plimsoll runs the command as a user would.
 func plimsoll(in string, args ...string) (status int, out, errs string) {
+	return plimsollIn(context.Background(), in, args...)
+}
+
+// plimsollIn is plimsoll with a context.
+func plimsollIn(ctx context.Context, in string, args ...string) (status int, out, errs string) {
 	var o, e bytes.Buffer
-	status = run(args, strings.NewReader(in), &o, &e)
+	status = run(ctx, args, strings.NewReader(in), &o, &e)
 	return status, o.String(), e.String()
 }
 

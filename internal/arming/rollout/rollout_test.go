@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -102,7 +103,8 @@ func TestReport_NodesThatDoNotFollowFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Nodes = []string{"b-10", "a-10", "b-9", "a-9"}
-	if err := r.report(r.await(ctx, s, r.begin())); err == nil {
+	found, _ := r.await(ctx, s, r.begin())
+	if err := r.report(found); err == nil {
 		t.Error("no error with nodes that do not follow")
 	}
 	rest := out.String()
@@ -169,7 +171,8 @@ func TestReport_ReasonIsPrintable(t *testing.T) {
 	if err := s.Replace([]any{lease("n", "false", "\x1b[2J"+strings.Repeat("x", 10_000), 0)}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.report(r.await(t.Context(), s, r.begin())); err != nil || strings.Contains(out.String(), "\x1b") || out.Len() > 2*maxReason {
+	found, _ := r.await(t.Context(), s, r.begin())
+	if err := r.report(found); err != nil || strings.Contains(out.String(), "\x1b") || out.Len() > 2*maxReason {
 		t.Errorf("%v, %d bytes: %.40q", err, out.Len(), &out)
 	}
 }
@@ -193,9 +196,26 @@ func TestLeases_RefuseOtherObjects(t *testing.T) {
 	r := Request{Setting: arming.Arm, All: true, Namespace: "ns"}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found := r.await(ctx, s, r.begin()); len(found) != 0 {
+	if found, complete := r.await(ctx, s, r.begin()); len(found) != 0 || complete {
 		t.Errorf("%+v", found)
 	}
+}
+
+// A list that arrives just before the end of the wait counts: without it, no node would have an agent.
+func TestAwait_CountsLeasesUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := newLeases(), Request{Setting: arming.Disarm, All: true}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(pollPeriod/4, func() {
+			if err := s.Replace([]any{lease("a", "false", "flag", 0), lease("b", "true", "flag", 0)}, "1"); err != nil {
+				t.Error(err)
+			}
+		})
+		time.AfterFunc(pollPeriod/2, cancel)
+		if found, complete := r.await(ctx, s, r.begin()); !complete || len(found) != 2 || followers(found) != 1 {
+			t.Errorf("complete %t, %+v", complete, found)
+		}
+	})
 }
 
 // Helm adopts a ConfigMap that exists before the chart is installed.

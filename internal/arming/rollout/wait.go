@@ -52,10 +52,10 @@ func (r *Request) wait(ctx context.Context) error {
 			failed <- err
 		}
 	})
-	found := r.await(ctx, seen, begun)
+	found, complete := r.await(ctx, seen, begun)
 	end()
 	ended()
-	if _, complete := seen.nodes(); !complete {
+	if !complete {
 		return fmt.Errorf("the setting is written, but the state of the agents is unknown: read their leases in the namespace %s: %w", r.Namespace, cmp.Or(lastError(failed), ctx.Err()))
 	}
 	return r.report(found)
@@ -95,29 +95,30 @@ type outcome struct {
 	reason   string
 }
 
-// await returns the outcomes once all are final, or ctx ends.
-func (r *Request) await(ctx context.Context, seen *leases, begun begin) []outcome {
+// await returns the outcomes once all are final, or those at the end of ctx; complete is whether the leases were listed.
+func (r *Request) await(ctx context.Context, seen *leases, begun begin) (found []outcome, complete bool) {
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for before := -1; ; {
-		nodes, complete := seen.nodes()
+		over := ctx.Err() != nil // before the leases are read: what arrived until the end counts
+		var nodes []string
+		nodes, complete = seen.nodes()
 		if !r.All {
 			nodes = r.Nodes
 		}
 		slices.SortFunc(nodes, natural.Compare)
-		found := make([]outcome, 0, len(nodes))
+		found = make([]outcome, 0, len(nodes))
 		for _, node := range nodes {
 			found = append(found, r.outcomeOf(node, seen, begun))
 		}
-		if complete && !slices.ContainsFunc(found, func(f outcome) bool { return !f.final }) {
-			return found
+		if over || complete && !slices.ContainsFunc(found, func(f outcome) bool { return !f.final }) {
+			return found, complete
 		}
 		if complete {
 			before = r.progress(found, before)
 		}
 		select {
 		case <-ctx.Done():
-			return found
 		case <-tick.C:
 		}
 	}
