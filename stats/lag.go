@@ -24,6 +24,7 @@ import (
 type counted struct {
 	lastCorrect   cgroup.MemoryUsage // last corrected usage
 	lastCorrectAt time.Time
+	correctedBy   time.Time // time of the pod counters in it
 	corrected     bool      // the last reported usage was corrected
 	used          time.Time // time of the pod counters used last
 
@@ -93,7 +94,9 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 	stale := c.isStale(m, &u, limit)
 	switch resting := at.Sub(p.countedAt) < p.pause(); {
 	case fresh:
-	case stale && resting && at.Sub(c.lastCorrectAt) < p.pause()+p.counting:
+	case stale && resting && (c.correctedBy.Equal(p.countedAt) || at.Sub(c.lastCorrectAt) < p.pause()+p.counting):
+		// The thread may have been suspended between the begin of the check and the read of the pods: the
+		// correction by the latest counters is not outdated then.
 		return c.lastCorrect, c.lastCorrectAt, nil
 	case !stale || resting:
 		c.corrected = false
@@ -113,7 +116,7 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 		return u, at, nil
 	}
 	c.correct(&u, p.counted.MemoryStat.Plus(outside(&all, &p.counted)).Plus(outside(&u, &all)))
-	c.lastCorrect, c.lastCorrectAt = u, at
+	c.lastCorrect, c.lastCorrectAt, c.correctedBy = u, at, p.countedAt
 	return u, at, nil
 }
 

@@ -90,6 +90,7 @@ func TestUsageOf_DropsOutdatedCorrection(t *testing.T) {
 	w.set(w.pod, 20*unit, 10*unit, 10*unit)
 	w.expectWorkingSet("first check", 10*unit)
 	w.n.podsOwn.lastCorrectAt = w.n.podsOwn.lastCorrectAt.Add(-time.Hour)
+	w.pods.countedAt = time.Time{} // the next check reads the pods
 	for used := range uint64(3) {
 		w.set(w.kubepods, (60+10*used)*unit, 10*unit, 10*unit)
 		if o := w.expectWorkingSet("memory outside of pods", (50+10*used)*unit); time.Since(o.Time) > time.Minute {
@@ -97,6 +98,19 @@ func TestUsageOf_DropsOutdatedCorrection(t *testing.T) {
 		}
 		w.pods.counting = time.Second
 	}
+}
+
+// TestUsageOf_ReportsCorrectionOfSuspendedCheck checks that a correction counts as current while its pod counters do, even
+// if the thread was suspended for hours between the begin of its check and the read of the pods.
+func TestUsageOf_ReportsCorrectionOfSuspendedCheck(t *testing.T) {
+	w, unit := newLaggingNode(t), 100*unnoticed
+	w.set(w.kubepods, 20*unit, 5*unit, 15*unit) // 5 units of anonymous memory are missing
+	w.set(w.pod, 20*unit, 10*unit, 10*unit)
+	var seen signals.Observations
+	w.n.Observe(signals.Early, time.Now().Add(-5*time.Hour), &seen)
+	w.pods.counting = time.Hour // pauses of three hours
+	w.set(w.kubepods, 22*unit, 5*unit, 15*unit)
+	w.expectWorkingSet("while memory.stat stands still", 10*unit)
 }
 
 // TestUsageOf_PreservesEpochBetweenCorrections checks that two corrected observations have a
