@@ -174,14 +174,16 @@ func TestRun_ObservesWhatHappens(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := runCheat(t, incident, c.name, usage)
-			o.Witness.MaxGap = 0 // the machine may have stood still; package score judges that
+			answered := slices.ContainsFunc(o.Neighbour.Slots, func(share float64) bool { return share > 0 })
+			// The machine may be slow, or have stood still; package score judges that.
+			o.Witness.MaxGap, o.Heartbeat.MaxGap, o.Neighbour = 0, 0, score.Neighbour{Quiet: score.Latency{Requests: 1}}
 			s := score.Of(score.Expect{Exhausts: true, MayKill: incident.Expect.MayKill, Needed: 1}, o)
 			kernel := c.verdict == score.Lost // which may kill more than the hog
 			if s.Verdict != c.verdict || s.KernelKills > 0 != kernel || !kernel && len(s.Bystanders) != c.bystanders ||
 				(s.RightVictim != nil && *s.RightVictim) != c.right || o.Enlarged != (c.name == "breaks every rule") {
 				t.Errorf("got %s (%s), %+v\nfrom %+v", s.Verdict, s.Why, s, o)
 			}
-			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || o.Neighbour.Quiet.Requests == 0 || len(o.Slots) == 0 {
+			if o.Contestant.Ended != (c.name == "dies") || o.Crossed == nil || !answered || len(o.Slots) == 0 {
 				t.Errorf("observed %+v", o)
 			}
 			if c.grow != "300%" {
