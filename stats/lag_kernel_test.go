@@ -42,21 +42,7 @@ func expectCurrent(t *testing.T, place string, after int, late signals.Amount) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	// The observed value may be older than a check: this memory must not grow. Page cache does not change it.
-	if _, err := h.Do(t.Context(), "fill 150MiB"); err != nil {
-		t.Fatal(err)
-	}
-	growth := "random 300MiB in " + onDisk + " for 10m" // longer than the test
-	if err := h.Send(growth); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := h.Await(ctx, growth)
-		ended <- err
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	ended := growCache(t, h)
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	var maxOff, maxCache signals.Amount
@@ -103,6 +89,28 @@ func expectCurrent(t *testing.T, place string, after int, late signals.Amount) {
 	if maxOff > late {
 		t.Errorf("the available amount is off by %d MiB, want at most %d", maxOff/mib, late/mib)
 	}
+}
+
+// growCache has a process allocate memory, and then grow page cache until the test ends. The channel has the error if the
+// growth ends before.
+func growCache(t *testing.T, h *sandbox.Hog) chan error {
+	t.Helper()
+	// An observed value may be older than a check: this memory must not grow. Page cache does not change it.
+	if _, err := h.Do(t.Context(), "fill 150MiB"); err != nil {
+		t.Fatal(err)
+	}
+	growth := "random 300MiB in " + onDisk + " for 10m" // longer than the test
+	if err := h.Send(growth); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Await(ctx, growth)
+		ended <- err
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return ended
 }
 
 // apart returns the difference of two amounts.
