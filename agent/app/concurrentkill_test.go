@@ -9,8 +9,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/agent/config"
@@ -27,20 +30,52 @@ import (
 type manyProcesses struct {
 	*node
 	killing, over bool // set and read by the loop and the thread that it waits for
-	begun, last   time.Time
+	begun         time.Time
 	checks        int
 	processes     int           // signalled when the call returned
 	took, whole   time.Duration // of the call, and until the memory is free
-	maxGap        time.Duration // between two checks
 	reclaimed     chan struct{}
+
+	reference           *reference
+	first, last, maxGap int64 // in its ticks: the begin, the last check, the longest time between two checks
+}
+
+// raisedFor is the time for which the agent raises its other threads during a kill: the checks depend on them.
+const raisedFor = 5 * time.Second
+
+// reference is a thread that does what the checking threads do apart from checks: it waits in a system call, in their
+// real-time class. Its ticks measure the time in which such a thread gets a processor.
+type reference struct {
+	ticks atomic.Int64
+	end   atomic.Bool
+}
+
+// newReference starts the thread, which ticks until the test ends.
+func newReference(t *testing.T) *reference {
+	t.Helper()
+	r, started, ended := &reference{}, make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 2, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
+		started <- err
+		for pause := unix.NsecToTimespec(int64(eviction.MinInterval)); err == nil && !r.end.Load(); r.ticks.Add(1) {
+			_ = unix.Nanosleep(&pause, nil)
+		}
+	}()
+	t.Cleanup(func() { r.end.Store(true); <-ended })
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // Observe implements agent.Observer.
 func (c *manyProcesses) Observe(into *signals.Observations, kind signals.Kind) {
 	c.stats.Observe(kind, time.Now(), into)
-	if c.killing {
-		now := time.Now()
-		c.maxGap, c.last = max(c.maxGap, now.Sub(c.last)), now
+	if c.killing && time.Since(c.begun) < raisedFor {
+		now := c.reference.ticks.Load()
+		c.maxGap, c.last = max(c.maxGap, now-c.last), now
 		c.checks++
 	}
 }
@@ -59,8 +94,8 @@ type timedVictim struct {
 func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait time.Duration) (agent.EvictionResult, error) {
 	first := v.c.begun.IsZero()
 	if first {
-		v.c.begun = time.Now()
-		v.c.last, v.c.killing = v.c.begun, true
+		v.c.begun, v.c.first, v.c.killing = time.Now(), v.c.reference.ticks.Load(), true
+		v.c.last = v.c.first
 	}
 	killed, err := v.Victim.Immediate(ctx, reporting, waiting, wait)
 	if first {
@@ -72,8 +107,7 @@ func (v *timedVictim) Immediate(ctx, reporting, waiting context.Context, wait ti
 // Report implements agent.Reporter.
 func (c *manyProcesses) Report(d *agent.Decision) {
 	if d.Decision == agent.ReclaimDone && !c.over {
-		now := time.Now()
-		c.killing, c.over, c.whole, c.maxGap = false, true, now.Sub(c.begun), max(c.maxGap, now.Sub(c.last))
+		c.killing, c.over, c.whole = false, true, time.Since(c.begun)
 		close(c.reclaimed)
 	}
 }
@@ -104,13 +138,14 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	<-c.reclaimed
 	end()
 	<-ended
-	t.Logf("%d processes signalled in %s, memory free after %s, %d checks meanwhile, the longest gap %s", c.processes, c.took, c.whole, c.checks, c.maxGap)
+	t.Logf("%d processes signalled in %s, memory free after %s, %d checks in %d ticks, the longest gap %d", c.processes, c.took, c.whole, c.checks, c.last-c.first, c.maxGap)
 	if c.processes == 0 {
 		t.Error("no process was killed")
 	}
 	// One check is due every 5 ms during the call and every 20 ms after it. A thread without a
-	// real-time class executes one in a hundred.
-	if due := int(c.whole / (4 * eviction.MinInterval)); c.checks < due/2 {
+	// real-time class executes one in a hundred. In the longest gap a thread may have been suspended that the
+	// reference does not wait for.
+	if due := int(c.last-c.first-c.maxGap) / 4; c.checks < due/2 {
 		t.Errorf("%d checks during a kill of %s, want at least half of %d", c.checks, c.whole, due)
 	}
 }
@@ -167,5 +202,5 @@ func newManyProcesses(t *testing.T) *manyProcesses {
 	t.Cleanup(n.close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), stateWithoutFile(false), &evict.Evictor{}
-	return &manyProcesses{node: n, reclaimed: make(chan struct{})}
+	return &manyProcesses{node: n, reclaimed: make(chan struct{}), reference: newReference(t)}
 }
