@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
@@ -41,6 +42,13 @@ func openTestState(t *testing.T, text string) (s *checkpoint.Sections, notice, p
 		t.Fatal(err)
 	}
 	return s, notice, path
+}
+
+// finish closes a state, and waits until it is written. Close waits for seconds at most; in a bubble no time passes while it
+// waits for a goroutine outside.
+func finish(t *testing.T, state interface{ Close() }) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { state.Close() })
 }
 
 func golden(t *testing.T, name string) string {
@@ -99,7 +107,7 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 		t.Errorf("%q", notice)
 	}
 	s.Save("more", 1)
-	s.Close()
+	finish(t, s)
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(text), `"version": 4`) {
 		t.Fatalf("%v\n%s", err, text)
@@ -219,13 +227,13 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 			Owners: []limiter.SavedOwner{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
 		(&reporter{state: first}).Save(saved)
 		(&app{state: first}).saveLimiter(limits)
-		first.Close()
+		finish(t, first)
 
 		second := sections(65*time.Second, set)
 		now, log := begun.Add(65*time.Second+set), (&logcapture.Book{}).Logger()
 		is := loadSection[eviction.Saved](second, decisionsSection, "lost", log).At(second.Moment)
 		r := loadSection[limiter.Saved](second, limiterSection, "lost", log).At(second.Moment)
-		second.Close()
+		finish(t, second)
 		for what, at := range map[string]time.Time{
 			"a threshold": is.Thresholds[0].FirstObserved, "a condition": is.Conditions[0].LastMet, "a signal": is.Unknown[0].Since,
 			"an eviction": r.Evictions[0], "a limit": r.Conditions[0].Until, "an owner's eviction": r.Owners[0].Evictions[0], "an owner's limit": r.Owners[0].Until,
@@ -279,7 +287,7 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := restoredMachine(policy, sections, (&logcapture.Book{}).Logger()).Evaluate(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Periodic, Node: low})
-		sections.Close()
+		finish(t, sections)
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)
 		}
@@ -311,13 +319,13 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	}
 	r.Evicted("ns", "owner", now)
 	first.saveLimiter(r.Save())
-	first.state.Close()
+	finish(t, first.state)
 	second := restart(t, path, book.Logger())
 	if limit := second.openLimiter(second.config.Limits.Policy(), now).Spent("ns", false, now); limit.By != limiter.Quota || limit.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", limit)
 	}
 	second.state.Save(limiterSection, "not a limiter section")
-	second.state.Close()
+	finish(t, second.state)
 	third := restart(t, path, book.Logger())
 	defer third.state.Close()
 	if third.openLimiter(third.config.Limits.Policy(), now).Spent("ns", false, now).By != limiter.None || book.Count("of the last hour are lost") != 1 {

@@ -20,7 +20,7 @@ func TestSections_ErasedUntilResumed(t *testing.T) {
 	}
 	s.Save("a", 2)
 	s.Save("b", 1)
-	s.Close()
+	finish(t, s)
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v remain", left, err)
 	}
@@ -31,7 +31,7 @@ func TestSections_ErasedUntilResumed(t *testing.T) {
 	}
 	s.Save("a", 3)
 	s.Resume()
-	s.Close()
+	finish(t, s)
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 3`) {
 		t.Errorf("%s, %v: want the section saved meanwhile", text, err)
 	}
@@ -50,7 +50,7 @@ func TestSections_FailedEraseDoesNotStopSaving(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Save("a", 1)
-	s.Close()
+	finish(t, s)
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 1`) {
 		t.Errorf("%s, %v: want the saved section", text, err)
 	}

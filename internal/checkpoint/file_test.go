@@ -82,7 +82,7 @@ func TestSaver_WritesLatestState(t *testing.T) {
 	for n := range 100 {
 		s.Save(sample{N: n})
 	}
-	s.Close()
+	finish(t, s)
 	var got sample
 	if _, err := f.Load(&got); err != nil || got.N != 99 {
 		t.Errorf("%v %+v", err, got)
@@ -113,7 +113,7 @@ func TestSaver_ReportsFailureOnce(t *testing.T) {
 	for n := range 10 {
 		s.Save(sample{N: n})
 	}
-	s.Close()
+	finish(t, s)
 	if reports != 1 {
 		t.Errorf("%d reports, want one", reports)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 )
@@ -24,6 +25,13 @@ func sections(t *testing.T, path string) *checkpoint.Sections {
 	return s
 }
 
+// finish closes a state, and waits until it is written. Close waits for seconds at most; in a bubble no time passes while it
+// waits for a goroutine outside.
+func finish(t *testing.T, state interface{ Close() }) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { state.Close() })
+}
+
 func TestSections_PreservedForEachOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	first := sections(t, path)
@@ -36,11 +44,11 @@ func TestSections_PreservedForEachOwner(t *testing.T) {
 		})
 	}
 	owners.Wait()
-	first.Close()
+	finish(t, first)
 	first.Save("a", "too late")
 	second := sections(t, path)
 	second.Save("b", "other")
-	second.Close()
+	finish(t, second)
 	third := sections(t, path)
 	defer third.Close()
 	var a map[string]int
