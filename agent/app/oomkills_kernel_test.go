@@ -70,6 +70,8 @@ const (
 	maxReadDelay = 80 * time.Millisecond
 	// maxReadGap is less than oomkill's maximum time between readings, and from the last one to the kill, 2 s.
 	maxReadGap = time.Second
+	// minBefore is more than oomkill's minimum number of readings before the kill, 4.
+	minBefore = 6
 )
 
 // answer is the report about a kill.
@@ -77,6 +79,7 @@ type answer struct {
 	text   string
 	killed time.Duration // by the clock of the log
 	read   time.Time     // end of the reading after the kill; zero if none explains it
+	noted  int           // readings of the recorder that the answer can be from: a later one may be older than the kill
 }
 
 // realNode is a sandbox node with a watcher of its kills, and with readings as a recorder makes them.
@@ -135,6 +138,7 @@ func newRealNode(t *testing.T) *realNode {
 			if r.Place.Level != oomkill.ContainerLevel { // that answer needs no reading
 				a.read = read
 			}
+			n.watch.history.use(func(*oomkill.History) { a.noted = len(n.readings) })
 			select {
 			case n.report <- a:
 			default: // of later kills
@@ -175,12 +179,13 @@ func (n *realNode) explicable(t *testing.T, a *answer, epoch time.Time) bool {
 	if a.read.IsZero() {
 		return true
 	}
-	killed, gap, last := epoch.Add(a.killed), time.Duration(0), time.Time{}
+	killed, gap, last, before := epoch.Add(a.killed), time.Duration(0), time.Time{}, 0
 	n.watch.history.use(func(*oomkill.History) {
-		for _, at := range n.readings {
+		for _, at := range n.readings[:a.noted] {
 			if at.After(killed) {
 				break
 			}
+			before++
 			if !last.IsZero() {
 				gap = max(gap, at.Sub(last))
 			}
@@ -188,8 +193,8 @@ func (n *realNode) explicable(t *testing.T, a *answer, epoch time.Time) bool {
 		}
 	})
 	gap = max(gap, killed.Sub(last)) // large without any reading
-	t.Logf("read %s after the kill, at most %s between readings before", a.read.Sub(killed), gap)
-	return a.read.Sub(killed) <= maxReadDelay && gap <= maxReadGap
+	t.Logf("read %s after the kill, %d readings before, at most %s between them", a.read.Sub(killed), before, gap)
+	return a.read.Sub(killed) <= maxReadDelay && gap <= maxReadGap && before >= minBefore
 }
 
 // limit sets a memory limit of a cgroup.
