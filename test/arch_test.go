@@ -140,6 +140,7 @@ var mayImport = map[string]struct {
 	"test/harness/generated":        {nil, "it compares documents, of any program"},
 	"test/harness/manpage":          {nil, "it renders the help of any program"},
 	"test/harness/logcapture":       {nil, "it stores log records of any program"},
+	"test/harness/statefile":        {[]string{"eviction", "internal/checkpoint"}, "it opens and reads the file of a state, which tests of several packages need"},
 	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code under test"},
 	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts components of Kubernetes, and is independent of the product"},
 	"test/harness/cluster/workload": {[]string{"test/harness/hog"}, "it is the hog in an image"},

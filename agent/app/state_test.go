@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent/config"
@@ -21,6 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 // goldenBoot is the boot ID of the files in testdata.
@@ -33,22 +33,8 @@ func openTestState(t *testing.T, text string) (s *checkpoint.Sections, notice, p
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := checkpoint.Open(path, goldenBoot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, notice, err = checkpoint.OpenSections(f, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, notice = statefile.Open(t, checkpoint.SystemClock(), path, goldenBoot)
 	return s, notice, path
-}
-
-// finish closes a state, and waits until it is written. Close waits for seconds at most; in a bubble no time passes while it
-// waits for a goroutine outside.
-func finish(t *testing.T, state interface{ Close() }) {
-	t.Helper()
-	synctest.Test(t, func(*testing.T) { state.Close() })
 }
 
 func golden(t *testing.T, name string) string {
@@ -107,7 +93,7 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 		t.Errorf("%q", notice)
 	}
 	s.Save("more", 1)
-	finish(t, s)
+	statefile.Finish(t, s)
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(text), `"version": 4`) {
 		t.Fatalf("%v\n%s", err, text)
@@ -204,17 +190,10 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
 		path, begun := filepath.Join(t.TempDir(), "state.json"), time.Now()
 		sections := func(passed, set time.Duration) *checkpoint.Sections {
-			f, err := checkpoint.OpenBy(checkpoint.Clock{
+			s, _ := statefile.Open(t, checkpoint.Clock{
 				Now:       func() time.Time { return begun.Add(passed + set) },
 				SinceBoot: func() (time.Duration, error) { return 90*time.Hour + passed, nil },
 			}, path, "boot")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
-			if err != nil {
-				t.Fatal(err)
-			}
 			return s
 		}
 		first := sections(0, 0)
@@ -227,13 +206,13 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 			Owners: []limiter.SavedOwner{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
 		(&reporter{state: first}).Save(saved)
 		(&app{state: first}).saveLimiter(limits)
-		finish(t, first)
+		statefile.Finish(t, first)
 
 		second := sections(65*time.Second, set)
 		now, log := begun.Add(65*time.Second+set), (&logcapture.Book{}).Logger()
 		is := loadSection[eviction.Saved](second, decisionsSection, "lost", log).At(second.Moment)
 		r := loadSection[limiter.Saved](second, limiterSection, "lost", log).At(second.Moment)
-		finish(t, second)
+		statefile.Finish(t, second)
 		for what, at := range map[string]time.Time{
 			"a threshold": is.Thresholds[0].FirstObserved, "a condition": is.Conditions[0].LastMet, "a signal": is.Unknown[0].Since,
 			"an eviction": r.Evictions[0], "a limit": r.Conditions[0].Until, "an owner's eviction": r.Owners[0].Evictions[0], "an owner's limit": r.Owners[0].Until,
@@ -278,16 +257,9 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := checkpoint.OpenBy(checkpoint.Clock{Now: time.Now, SinceBoot: func() (time.Duration, error) { return 90 * time.Minute, nil }}, path, "boot")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sections, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		sections, _ := statefile.Open(t, checkpoint.Clock{Now: time.Now, SinceBoot: func() (time.Duration, error) { return 90 * time.Minute, nil }}, path, "boot")
 		v := restoredMachine(policy, sections, (&logcapture.Book{}).Logger()).Evaluate(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Periodic, Node: low})
-		finish(t, sections)
+		statefile.Finish(t, sections)
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)
 		}
@@ -297,14 +269,7 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 // restart returns an app with the state file of an earlier one.
 func restart(t *testing.T, path string, log *slog.Logger) *app {
 	t.Helper()
-	file, err := checkpoint.Open(path, "boot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections, _, err := checkpoint.OpenSections(file, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	sections, _ := statefile.Open(t, checkpoint.SystemClock(), path, "boot")
 	c := config.NewAgent()
 	c.EvictionsPerHour = 1
 	return &app{config: c, state: sections, log: log}
@@ -319,13 +284,13 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	}
 	r.Evicted("ns", "owner", now)
 	first.saveLimiter(r.Save())
-	finish(t, first.state)
+	statefile.Finish(t, first.state)
 	second := restart(t, path, book.Logger())
 	if limit := second.openLimiter(second.config.Limits.Policy(), now).Spent("ns", false, now); limit.By != limiter.Quota || limit.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", limit)
 	}
 	second.state.Save(limiterSection, "not a limiter section")
-	finish(t, second.state)
+	statefile.Finish(t, second.state)
 	third := restart(t, path, book.Logger())
 	defer third.state.Close()
 	if third.openLimiter(third.config.Limits.Policy(), now).Spent("ns", false, now).By != limiter.None || book.Count("of the last hour are lost") != 1 {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 // delays are the delays before the readings of a clock, in order. There is none before later ones.
 type delays []time.Duration
 
-// slowClock returns a clock whose thread stops before some readings, from a given time since boot on.
+// slowClock returns a clock with delays before some readings, from a given time since boot on.
 func slowClock(begun time.Time, boot time.Duration, d delays) checkpoint.Clock {
 	passed := time.Duration(0)
 	next := func() time.Duration {
@@ -46,21 +47,11 @@ func restoredShift(t *testing.T, saving, loading delays) time.Duration {
 	t.Helper()
 	const boot, passed = time.Hour, time.Minute
 	path, begun := filepath.Join(t.TempDir(), "state.json"), time.Now()
-	sections := func(clock checkpoint.Clock) *checkpoint.Sections {
-		f, err := checkpoint.OpenBy(clock, path, "boot")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	first, saved := sections(slowClock(begun, boot, saving)), begun.Add(20*time.Second)
+	first, _ := statefile.Open(t, slowClock(begun, boot, saving), path, "boot")
+	saved := begun.Add(20 * time.Second)
 	first.Save("at", first.Stamp(saved))
-	first.Close()
-	second := sections(slowClock(begun.Add(passed), boot+passed, loading))
+	statefile.Finish(t, first)
+	second, _ := statefile.Open(t, slowClock(begun.Add(passed), boot+passed, loading), path, "boot")
 	defer second.Close()
 	var loaded time.Time
 	if err := second.Load("at", &loaded); err != nil {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 func TestSections_ErasedUntilResumed(t *testing.T) {
@@ -20,7 +22,7 @@ func TestSections_ErasedUntilResumed(t *testing.T) {
 	}
 	s.Save("a", 2)
 	s.Save("b", 1)
-	finish(t, s)
+	statefile.Finish(t, s)
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v remain", left, err)
 	}
@@ -31,7 +33,7 @@ func TestSections_ErasedUntilResumed(t *testing.T) {
 	}
 	s.Save("a", 3)
 	s.Resume()
-	finish(t, s)
+	statefile.Finish(t, s)
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 3`) {
 		t.Errorf("%s, %v: want the section saved meanwhile", text, err)
 	}
@@ -50,7 +52,7 @@ func TestSections_FailedEraseDoesNotStopSaving(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Save("a", 1)
-	finish(t, s)
+	statefile.Finish(t, s)
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 1`) {
 		t.Errorf("%s, %v: want the saved section", text, err)
 	}

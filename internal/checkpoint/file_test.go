@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 type sample struct {
@@ -82,7 +83,7 @@ func TestSaver_WritesLatestState(t *testing.T) {
 	for n := range 100 {
 		s.Save(sample{N: n})
 	}
-	finish(t, s)
+	statefile.Finish(t, s)
 	var got sample
 	if _, err := f.Load(&got); err != nil || got.N != 99 {
 		t.Errorf("%v %+v", err, got)
@@ -113,7 +114,7 @@ func TestSaver_ReportsFailureOnce(t *testing.T) {
 	for n := range 10 {
 		s.Save(sample{N: n})
 	}
-	finish(t, s)
+	statefile.Finish(t, s)
 	if reports != 1 {
 		t.Errorf("%d reports, want one", reports)
 	}

@@ -7,29 +7,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 func sections(t *testing.T, path string) *checkpoint.Sections {
 	t.Helper()
-	f, err := checkpoint.Open(path, "boot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := statefile.Open(t, checkpoint.SystemClock(), path, "boot")
 	return s
-}
-
-// finish closes a state, and waits until it is written. Close waits for seconds at most; in a bubble no time passes while it
-// waits for a goroutine outside.
-func finish(t *testing.T, state interface{ Close() }) {
-	t.Helper()
-	synctest.Test(t, func(*testing.T) { state.Close() })
 }
 
 func TestSections_PreservedForEachOwner(t *testing.T) {
@@ -44,11 +30,11 @@ func TestSections_PreservedForEachOwner(t *testing.T) {
 		})
 	}
 	owners.Wait()
-	finish(t, first)
+	statefile.Finish(t, first)
 	first.Save("a", "too late")
 	second := sections(t, path)
 	second.Save("b", "other")
-	finish(t, second)
+	statefile.Finish(t, second)
 	third := sections(t, path)
 	defer third.Close()
 	var a map[string]int

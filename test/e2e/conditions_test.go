@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/internal/heartbeat"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 )
 
 // history records the values of a condition from a watch.
@@ -157,15 +157,10 @@ func (s *env) endedAfter(transition time.Duration, h *history) {
 // savedCondition returns a condition of the agent's state file.
 func (s *env) savedCondition(name string) (c eviction.SavedCondition, saved bool) {
 	s.t.Helper()
-	text, err := os.ReadFile(s.state)
+	decisions, err := statefile.Decisions(s.state)
 	s.must(err)
-	var file struct {
-		State struct{ Decisions eviction.Saved }
-	}
-	s.must(json.Unmarshal(text, &file))
-	all := file.State.Decisions.Conditions
-	if i := slices.IndexFunc(all, func(c eviction.SavedCondition) bool { return c.Condition == name }); i >= 0 {
-		return all[i], true
+	if i := slices.IndexFunc(decisions.Conditions, func(c eviction.SavedCondition) bool { return c.Condition == name }); i >= 0 {
+		return decisions.Conditions[i], true
 	}
 	return c, false
 }

@@ -1,7 +1,6 @@
 package trial_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/statefile"
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
@@ -104,18 +104,14 @@ func TestEvict_ForkBombForPIDs(t *testing.T) {
 }
 
 // saved waits until the state file contains a threshold and returns the state.
-func saved(t *testing.T, n *trial.Node) (s eviction.Saved) {
+func saved(t *testing.T, n *trial.Node) eviction.Saved {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var file struct {
-			State struct{ Decisions eviction.Saved }
-		}
-		data, err := os.ReadFile(filepath.Join(n.Dir, "state.json"))
-		if err == nil && json.Unmarshal(data, &file) == nil && len(file.State.Decisions.Thresholds) > 0 {
-			return file.State.Decisions
+		if s, err := statefile.Decisions(filepath.Join(n.Dir, "state.json")); err == nil && len(s.Thresholds) > 0 {
+			return s
 		}
 		select {
 		case <-tick.C:
