@@ -311,6 +311,15 @@ func (s *env) events(p *cluster.Pod, reason string) (found []corev1.Event) {
 	return found
 }
 
+// exited waits until a pod has no process, that of its sandbox included.
+func (s *env) exited(p *cluster.Pod) {
+	s.t.Helper()
+	s.until("all processes of pod "+p.Object.Name+" have exited", func() bool {
+		pids, err := p.PIDs()
+		return err == nil && len(pids) == 0
+	})
+}
+
 // running checks that pods still run.
 func (s *env) running(pods ...*cluster.Pod) {
 	s.t.Helper()

@@ -88,10 +88,7 @@ func evictedFor(t *testing.T, by protection) {
 		if d.Status == agent.StatusReported {
 			early++
 		}
-		s.until("all processes of the pod have exited", func() bool { // the next fill counts on their memory
-			pids, err := p.PIDs()
-			return err == nil && len(pids) == 0
-		})
+		s.exited(p) // the next fill counts on its memory
 		exitMillis, messages[p.Object.Name] = append(exitMillis, *d.ExitTime), d.Message
 		if len(done)%10 == 0 { // an hour of them is not silent
 			t.Logf("%d of %d evictions, %d reported before the kill", len(done), n, early)

@@ -44,10 +44,7 @@ func TestEvict_ForPIDPressure(t *testing.T) {
 	if d.Signal != "pid.available" {
 		t.Errorf("decision: %+v", d)
 	}
-	s.until("all its processes have exited, its sandbox included", func() bool {
-		pids, err := greedy.PIDs()
-		return err == nil && len(pids) == 0
-	})
+	s.exited(greedy)
 	s.await(a, agent.ReclaimDone)
 	s.only(greedy)
 	s.running(calm)

@@ -113,10 +113,7 @@ func (s *env) hardCrossing() {
 	} else {
 		s.checkReportedTwice(greedy, begun.Message, hard.Message)
 	}
-	s.until("all processes of the pod have exited", func() bool {
-		pids, err := greedy.PIDs()
-		return err == nil && len(pids) == 0
-	})
+	s.exited(greedy)
 	s.noOOM()
 	s.only(greedy)
 	s.running(calm)
