@@ -275,7 +275,7 @@ func TestParseFile_BoundsMemory(t *testing.T) {
 	}
 }
 
-// A configuration in a recording is not read from a file, whose size is bounded before.
+// The size of a file is checked before it is read. A configuration in a recording comes from no file.
 func TestParseFile_BoundsSize(t *testing.T) {
 	head := options.FileHead(config.Kind)
 	text := []byte(head + strings.Repeat("#", options.MaxFileBytes+1-len(head)))

@@ -12,12 +12,12 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"metrics": func() []metric { return metrics },
-	"limits":  func() []string { return limits },
-	"figures": figures,
-	"line":    newLine,
-	"cell":    func(c *Contestant) *score.Cell { return &c.Total },
-	"of":      func(c *Cell) *score.Cell { return &c.Cell },
+	"limits":      func() []string { return limits },
+	"figureNames": figureNames,
+	"figures":     figures,
+	"line":        newLine,
+	"cell":        func(c *Contestant) *score.Cell { return &c.Total },
+	"of":          func(c *Cell) *score.Cell { return &c.Cell },
 }).Parse(pageText))
 
 // HTML writes the report as one page. Returns the error of the writer.

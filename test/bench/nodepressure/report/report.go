@@ -69,11 +69,12 @@ func New(results []*result.Result) *Report {
 	return r
 }
 
-// section identifies what is comparable: a machine by its name and by what decides about figures. The memory of two
-// boots differs by some pages, so it is rounded.
+// section identifies what is comparable. The load at the begin of a run is no part of a machine. The memory of two boots
+// differs by some pages, so it is rounded to 64 MiB.
 func section(r *result.Result) string {
 	m := r.Machine
-	return fmt.Sprintf("%q %q %d %d %q v%d %s", m.Name, m.Processor, m.Processors, (m.Memory+32<<20)>>26, m.Kernel, m.Cgroup, r.Arena)
+	m.Load, m.Memory = "", (m.Memory+32<<20)>>26
+	return fmt.Sprintf("%+v %s", m, r.Arena)
 }
 
 func newSection(results []*result.Result) *Section {

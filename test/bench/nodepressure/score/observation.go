@@ -77,7 +77,7 @@ var ending = []int{int(unix.SIGHUP), int(unix.SIGINT), int(unix.SIGQUIT), int(un
 // signalled reports whether such a signal ended the process, or one that it waited for: shells then exit with 128
 // and the number of the signal.
 func (d *Death) signalled() bool {
-	return slices.Contains(ending, d.Signal) || d.Code > 128 && slices.Contains(ending, d.Code-128)
+	return slices.Contains(ending, d.Signal) || slices.Contains(ending, d.Code-128)
 }
 
 // Kill is a number of processes that the kernel's OOM killer ended.

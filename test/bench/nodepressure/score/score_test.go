@@ -186,7 +186,7 @@ func TestOf_JudgesRuns(t *testing.T) {
 			Score{Verdict: Invalid, Saved: true}},
 		{"a program crashed", exhausting, func(o *Observation) { o.pod("hog").Deaths = []Death{{At: 1040, Signal: 11, Least: 60 * mib}} },
 			Score{Verdict: Invalid, Saved: true}},
-		{"a child of a real program crashed, whose shell reports it", exhausting, func(o *Observation) {
+		{"a child of a real program crashed, and its shell exits with that status", exhausting, func(o *Observation) {
 			o.pod("hog").Deaths = []Death{{At: 1040, Code: 128 + 11, Least: 60 * mib}}
 		}, Score{Verdict: Invalid, Saved: true}},
 		{"memory runs out too slowly, without a contestant", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Contestant = nil, nil },
