@@ -185,7 +185,7 @@ func (s *env) killedAndOutrun() {
 	s.quiet(successor)
 }
 
-// killedAgent makes an agent evict a pod, and kills it before it can report to the API server.
+// killedAgent makes an agent evict a pod, and kills the agent before it can report to the API server.
 func (s *env) killedAgent() (*cluster.Pod, *agent.Decision) {
 	s.t.Helper()
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
@@ -194,6 +194,12 @@ func (s *env) killedAgent() (*cluster.Pod, *agent.Decision) {
 	s.Front.Stall()
 	s.order(greedy, "fill 360MiB at 200MiB/s") // about 45 MiB are left
 	d := s.evictedOffline(a, greedy)
+	// The decision does not wait for slow exits, and an interrupted kill forbids forks until a successor starts.
+	s.until("the kill has ended", func() bool {
+		forbidden, err := greedy.ForksForbidden()
+		s.must(err)
+		return !forbidden
+	})
 	s.must(a.Kill())
 	return greedy, d
 }

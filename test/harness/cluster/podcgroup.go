@@ -77,6 +77,17 @@ func (p *Pod) PIDs() ([]int, error) {
 	return pids, err
 }
 
+// ForksForbidden reports whether the pod has a pids.max of 0, as it has during a kill without
+// cgroup.kill. It is false if the cgroup does not exist. Returns the error of a failed read.
+func (p *Pod) ForksForbidden() (bool, error) {
+	parent := filepath.Join(cgroupRoot, "pids")
+	if p.node.Sandbox.Version() == 2 {
+		parent = cgroupRoot
+	}
+	text, err := os.ReadFile(filepath.Join(parent, p.Cgroup, "pids.max"))
+	return string(text) == "0\n", ignoreGone(err)
+}
+
 // memoryDir returns the pod's directory in the hierarchy of the memory controller.
 func (p *Pod) memoryDir() string {
 	if p.node.Sandbox.Version() == 2 {
