@@ -33,6 +33,10 @@ var heartbeat = cluster.Patience(2 * time.Second)
 // beat returns the duration of n heartbeats.
 func beat(n time.Duration) string { return (n * heartbeat).String() }
 
+// seconds returns the period of work that uses processor time, longer on an emulated processor: with periods of a
+// second, measurements alone would take a whole one.
+func seconds(n time.Duration) string { return cluster.Patience(n * time.Second).String() }
+
 // The node's resources, in bytes, tasks and inodes. Its kubelet measures the machine, so it
 // reserves everything beyond the pods' share.
 const (
@@ -128,7 +132,7 @@ var backstop = map[string]string{
 func (s *env) kubeletConfig() map[string]any {
 	s.Helper()
 	return map[string]any{
-		"staticPodPath": s.static, "fileCheckFrequency": "1s", "syncFrequency": "5s",
+		"staticPodPath": s.static, "fileCheckFrequency": seconds(1), "syncFrequency": seconds(5),
 		"kubeReserved":              map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
 		"evictionHard":              backstop,
 		"nodeStatusUpdateFrequency": beat(1),

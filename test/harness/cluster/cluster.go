@@ -150,7 +150,7 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 }
 
 // Make starts a cluster for a test. It checks the prerequisites, closes the cluster at the end
-// of the test, and logs the output of all components if the test failed.
+// of the test, and logs what the machine was busy with and the output of all components if the test failed.
 func Make(t TB, o Options) *Cluster {
 	t.Helper()
 	Need(t)
@@ -160,7 +160,7 @@ func Make(t TB, o Options) *Cluster {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s", c.Logs())
+			t.Logf("%s\n%s", machineLoad(), c.Logs())
 		}
 		if err := c.Close(); err != nil {
 			t.Errorf("%v", err)

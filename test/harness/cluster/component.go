@@ -37,9 +37,8 @@ type Component struct {
 // patience bounds the start of a component until it answers, and its end after SIGTERM.
 const patience = time.Minute
 
-// pollInterval is the interval of checks without an event, requests to an API server mostly. An emulated machine would spend
-// a sixth of its processor time on them.
-var pollInterval = Patience(20 * time.Millisecond)
+// pollInterval is the interval of checks without an event, requests to an API server mostly.
+var pollInterval = rarely(20 * time.Millisecond)
 
 // start runs the program and waits until it answers.
 func (c *Component) start(ctx context.Context) error {

@@ -16,6 +16,10 @@ func Patience(d time.Duration) time.Duration {
 	return d
 }
 
+// rarely returns the interval of a poll on this machine. A request takes an emulated processor up to 0.1 s, and several polls
+// can be under way: at the pace of waits they took a fifth of its time.
+func rarely(d time.Duration) time.Duration { return Patience(Patience(d)) }
+
 // Prebuilt reports whether this machine has no Go toolchain (test/harness/vm). It then links the
 // named files of bin/built into the directory. Returns the error of a link.
 func Prebuilt(dir string, names ...string) (bool, error) {

@@ -6,7 +6,7 @@ import "time"
 // machine. It fails the test if the condition is not met in time.
 func Poll(t TB, within time.Duration, what string, so func() bool) {
 	t.Helper()
-	late, tick := time.After(within), time.NewTicker(Patience(50*time.Millisecond))
+	late, tick := time.After(within), time.NewTicker(rarely(50*time.Millisecond))
 	defer tick.Stop()
 	for !so() {
 		select {
