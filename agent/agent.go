@@ -146,11 +146,7 @@ func (a *Agent) Run(ctx context.Context) {
 		next := a.Step(ctx, time.Now())
 		exiting := a.inflight.Exiting()
 		a.monitorThread.lowerOthers(exiting)
-		if time.Until(next) >= restTime && !exiting {
-			a.thread.Rest()
-		}
-		a.wokenBy = a.notifier.Wait(next)
-		a.thread.Hurry()
+		a.wokenBy = a.thread.wait(a.notifier, next, exiting)
 	}
 	a.shutDown()
 }

@@ -24,7 +24,7 @@ type clock struct{ asked chan struct{} }
 func newClock() *clock { return &clock{make(chan struct{}, 1)} }
 
 // Wait implements Notifier.
-func (c *clock) Wait(until time.Time) signals.Wakes {
+func (c *clock) Wait(until time.Time, _ bool) signals.Wakes {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -51,7 +51,7 @@ func (*clock) Follow(*signals.Observations, []signals.Line) {}
 type alarm struct{ asked event }
 
 // Wait implements Notifier.
-func (a *alarm) Wait(until time.Time) signals.Wakes {
+func (a *alarm) Wait(until time.Time, _ bool) signals.Wakes {
 	if a.asked.wait(max(time.Until(until), 0)) {
 		return signals.ByRequest
 	}

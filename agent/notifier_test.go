@@ -18,13 +18,13 @@ type wakeClock struct {
 	lines   []signals.Line
 }
 
-func (b *wakeClock) Wait(until time.Time) signals.Wakes {
+func (b *wakeClock) Wait(until time.Time, park bool) signals.Wakes {
 	if len(b.wakeups) > 0 && b.wakeups[0].Before(until) {
-		b.clock.Wait(b.wakeups[0])
+		b.clock.Wait(b.wakeups[0], park)
 		b.wakeups = b.wakeups[1:]
 		return b.by
 	}
-	return b.clock.Wait(until)
+	return b.clock.Wait(until, park)
 }
 
 func (b *wakeClock) Follow(_ *signals.Observations, lines []signals.Line) {

@@ -37,8 +37,10 @@ type Observer interface {
 // Notifier waits between checks. It carries no data: a notification only triggers a check.
 type Notifier interface {
 	// Wait returns at the given time, or earlier if a check is needed now, and returns the
-	// sources of the wakeup.
-	Wait(until time.Time) signals.Wakes
+	// sources of the wakeup. With park it may wait in the poller of Go's runtime, which costs
+	// fewer wakeups; its end then needs an ordinary thread of the runtime. A Notifier with one
+	// way to wait ignores park.
+	Wait(until time.Time, park bool) signals.Wakes
 	// Wake ends the present wait, or else the next one. It is safe for concurrent use.
 	Wake()
 	// Follow is called after every check with the observations and the lines. A line is crossed

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Priorities of real-time class. The lowest ones are enough for priority over all fairly scheduled threads, and yield
@@ -27,18 +29,28 @@ const highestNice = -20
 // retaken it: 18 wakeups for a wait of 25 ms, where parking takes one.
 const restTime = 20 * time.Millisecond
 
-// Thread is the real-time thread for checks, decisions and kills. While memory falls and during a
-// check, the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
+// A released thread returns to the loop only after another thread of the Go runtime, without the
+// class, got a processor. After a wake that was late by lateWake the thread is not released for
+// boundTime: on a busy node the wakeups above are the price of punctual checks. A wake before the time
+// of the check does not show how late it is.
+const (
+	lateWake  = 5 * time.Millisecond
+	boundTime = time.Minute
+)
+
+// Thread is the real-time thread for checks, decisions and kills. During a check, while memory falls,
+// and for boundTime after a late wake the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
 // across cgroups. It gets a processor at once, however busy the node is. It does so little that
 // no other process misses the time, and its children do not inherit the class. The agent's other
 // threads have the class only during a kill ([otherThreads]).
 type Thread struct {
 	realtime, ordinary *unix.SchedAttr // nil: not permitted
 	locked             bool
+	boundUntil         time.Time // after a late wake
 }
 
-// TakeThread tests the permission for the real-time class. Between checks the thread has the niceness
-// of its caller. Returns an error without the permission, along with a usable Thread.
+// TakeThread tests the permission for the real-time class. A released thread has the niceness of
+// its caller. Returns an error without the permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
 	t := &Thread{}
 	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: threadPriority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
@@ -92,6 +104,23 @@ func (t *Thread) Hurry() {
 	runtime.LockOSThread()
 	t.locked = true
 	setClass(t.realtime)
+}
+
+// wait waits on the thread until the next check, with its class while processes exit. A long wait
+// releases the thread, unless the wake from such a wait was late within the last boundTime.
+func (t *Thread) wait(on Notifier, next time.Time, exiting bool) signals.Wakes {
+	if now := time.Now(); exiting || next.Sub(now) < restTime || t != nil && now.Before(t.boundUntil) {
+		woken := on.Wait(next, false)
+		t.Hurry()
+		return woken
+	}
+	t.Rest()
+	woken := on.Wait(next, true)
+	if now := time.Now(); t != nil && t.realtime != nil && now.Sub(next) >= lateWake {
+		t.boundUntil = now.Add(boundTime)
+	}
+	t.Hurry()
+	return woken
 }
 
 // Rest releases the thread, before a long wait.

@@ -6,7 +6,8 @@
 //
 //   - The deadline is the guarantee, and notifications come in addition. Wait returns at its
 //     deadline in any state of the notifications.
-//   - One goroutine waits, the agent's own: Wait is one epoll_wait on it. This goroutine opens,
+//   - One goroutine waits, the agent's own: Wait is one epoll_wait on it, or one
+//     read in the poller of Go's runtime that ends with the same events. This goroutine opens,
 //     reads and closes every descriptor, so none is closed during a wait. [Notifier.Wake] is safe
 //     on any goroutine, also after Close.
 //   - Only the registration of a threshold on cgroup v1 runs beside it, because the kernel blocks

@@ -45,7 +45,7 @@ func TestNotifier_DisablesFailingSource(t *testing.T) {
 	addNoisySource(t, n, &f)
 	fds := descriptors(t)
 	end := time.Now().Add(100 * time.Millisecond)
-	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
+	if w := n.Wait(end, true); w != 0 || time.Now().Before(end) {
 		t.Errorf("woken by %v before the deadline", w.Names())
 	}
 	if f.handled != 1 || f.failed != 1 || descriptors(t) != fds-1 {
@@ -62,7 +62,7 @@ func TestNotifier_LimitsSourcesToTheirPace(t *testing.T) {
 		begin, woken := time.Now(), 0
 		addNoisySource(t, n, &f)
 		for end := begin.Add(timeout); f.handled < near.burst+5 && time.Now().Before(end); {
-			if n.Wait(time.Now().Add(near.every)) != 0 {
+			if n.Wait(time.Now().Add(near.every), true) != 0 {
 				woken++
 			}
 		}
@@ -85,7 +85,7 @@ func TestNotifier_WaitsForDeadlineAfterClose(t *testing.T) {
 	}
 	n.Wake() // no effect
 	end := time.Now().Add(20 * time.Millisecond)
-	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
+	if w := n.Wait(end, true); w != 0 || time.Now().Before(end) {
 		t.Errorf("woken by %v before the deadline", w.Names())
 	}
 }
@@ -182,7 +182,7 @@ func TestOpen_ReportsMissingCgroup(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if w := n.Wait(time.Now()); w != 0 {
+	if w := n.Wait(time.Now(), false); w != 0 {
 		t.Errorf("woken by %v", w.Names())
 	}
 }

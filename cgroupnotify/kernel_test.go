@@ -1,6 +1,7 @@
 package cgroupnotify
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"runtime"
@@ -34,6 +35,7 @@ type env struct {
 	box  *sandbox.Node
 	pod  *sandbox.Pod
 	node *cgroup.Memory
+	park bool // waits in the poller of Go's runtime
 }
 
 func newEnv(t *testing.T, o Options) *env {
@@ -71,7 +73,7 @@ func newEnvWithMemory(t *testing.T, memory int64, o Options) *env {
 	}
 	t.Cleanup(node.Close)
 	o.Hierarchy, o.NodeCgroup = h, box.Path()
-	return &env{t, open(t, o), box, pod, node}
+	return &env{t, open(t, o), box, pod, node, true}
 }
 
 // withoutMachine returns options under which stalls of this machine, caused by other programs,
@@ -153,7 +155,7 @@ func (r *env) source(name, where string) Source {
 func (r *env) await(what signals.Wakes) {
 	r.Helper()
 	for end := time.Now().Add(timeout); time.Now().Before(end); {
-		if r.Wait(end).Any(what) {
+		if r.Wait(end, r.park).Any(what) {
 			return
 		}
 	}
@@ -162,7 +164,7 @@ func (r *env) await(what signals.Wakes) {
 
 // quiet drains pending events, and reports whether none was of the given kind.
 func (r *env) quiet(what signals.Wakes) bool {
-	return !r.Wait(time.Now()).Any(what)
+	return !r.Wait(time.Now(), false).Any(what)
 }
 
 func remove(t *testing.T, dirs ...string) {
@@ -176,28 +178,30 @@ func remove(t *testing.T, dirs ...string) {
 
 func TestWake_CombinesRepeatedCalls(t *testing.T) {
 	n := open(t, withoutMachine(t))
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			for range 100 {
-				n.Wake()
-			}
-		})
-	}
-	for woken := false; !woken; {
-		woken = n.Wait(time.Now().Add(timeout)) == signals.ByRequest
-	}
-	all.Wait()
-	n.Wake()
-	if w := n.Wait(time.Now().Add(timeout)); w != signals.ByRequest {
-		t.Fatalf("woken by %v", w.Names())
-	}
-	if w := n.Wait(time.Now()); w != 0 {
-		t.Errorf("one wake ended two waits: %v", w.Names())
-	}
-	n.Wake()
-	if w := n.Wait(time.Now().Add(-time.Hour)); w != signals.ByRequest {
-		t.Errorf("a wait until a past time returned %v", w.Names())
+	for _, park := range []bool{false, true} {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for range 100 {
+					n.Wake()
+				}
+			})
+		}
+		for woken := false; !woken; {
+			woken = n.Wait(time.Now().Add(timeout), park) == signals.ByRequest
+		}
+		all.Wait()
+		n.Wake()
+		if w := n.Wait(time.Now().Add(timeout), park); w != signals.ByRequest {
+			t.Fatalf("park %t: woken by %v", park, w.Names())
+		}
+		if w := n.Wait(time.Now(), park); w != 0 {
+			t.Errorf("park %t: one wake ended two waits: %v", park, w.Names())
+		}
+		n.Wake()
+		if w := n.Wait(time.Now().Add(-time.Hour), park); w != signals.ByRequest {
+			t.Errorf("park %t: a wait until a past time returned %v", park, w.Names())
+		}
 	}
 }
 
@@ -212,12 +216,17 @@ func descriptors(t testing.TB) int {
 
 // TestNotifier_WakesOnOOMKill checks that the OOM killer of the node wakes on both versions.
 func TestNotifier_WakesOnOOMKill(t *testing.T) {
-	r := newEnvWithMemory(t, 64*mib, Options{})
-	h := r.box.Run(t, r.pod, "main")
-	if err := h.Send("fill 100MiB"); err != nil {
-		t.Fatal(err)
+	for _, park := range []bool{false, true} {
+		t.Run(fmt.Sprintf("park %t", park), func(t *testing.T) {
+			r := newEnvWithMemory(t, 64*mib, Options{})
+			r.park = park
+			h := r.box.Run(t, r.pod, "main")
+			if err := h.Send("fill 100MiB"); err != nil {
+				t.Fatal(err)
+			}
+			r.await(signals.ByOOM)
+		})
 	}
-	r.await(signals.ByOOM)
 }
 
 // TestPressure_WakesAtItsPace checks that a pod thrashing at its own limit wakes as a stall, but
@@ -236,7 +245,7 @@ func TestPressure_WakesAtItsPace(t *testing.T) {
 	r.await(signals.ByStall)
 	wakes := 1
 	for end := begin.Add(6 * time.Second); time.Now().Before(end); {
-		if w := r.Wait(end); w != 0 {
+		if w := r.Wait(end, true); w != 0 {
 			wakes++
 		}
 	}
@@ -259,9 +268,11 @@ func TestNotifier_AllocatesNothing(t *testing.T) {
 	r.arming.Wait()
 	r.Follow(&node, lines)
 	for name, f := range map[string]func(){
-		"Wait":            func() { r.Wait(time.Now()) },
-		"Wait for a time": func() { r.Wait(time.Now().Add(time.Microsecond)) },
-		"Wake":            func() { r.Wake(); r.Wait(time.Now().Add(timeout)) },
+		"Wait":            func() { r.Wait(time.Now(), false) },
+		"Wait for a time": func() { r.Wait(time.Now().Add(time.Microsecond), false) },
+		"Park for a time": func() { r.Wait(time.Now().Add(time.Microsecond), true) },
+		"Wake":            func() { r.Wake(); r.Wait(time.Now().Add(timeout), false) },
+		"Wake, parked":    func() { r.Wake(); r.Wait(time.Now().Add(timeout), true) },
 		"Follow":          func() { r.Follow(&node, lines) },
 		"Follow, retry":   func() { r.retryAt = time.Time{}; r.Follow(&node, lines) },
 	} {

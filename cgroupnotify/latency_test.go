@@ -138,15 +138,15 @@ func BenchmarkCrossing(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.request(b)
-		for !n.Wait(time.Now().Add(timeout)).Has(signals.ByCrossing) {
+		for !n.Wait(time.Now().Add(timeout), true).Has(signals.ByCrossing) {
 		}
 		now := monotonic()
 		r.done(b)
 		took = append(took, now-r.at[(level-before)/page])
 		r.request(b)
 		r.done(b)
-		n.Wait(time.Now().Add(3 * near.every)) // below the line again, and the pace permits a wake
-		n.Wait(time.Now().Add(3 * near.every))
+		n.Wait(time.Now().Add(3*near.every), true) // below the line again, and the pace permits a wake
+		n.Wait(time.Now().Add(3*near.every), true)
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e3, "µs-median")

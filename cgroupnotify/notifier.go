@@ -128,8 +128,10 @@ func (n *Notifier) Close() error {
 func (n *Notifier) Wake() { n.set.wake() }
 
 // Wait waits until the deadline or a reason for a check, and returns the reasons; zero means
-// the deadline. Pending notifications are returned even if the deadline has passed.
-func (n *Notifier) Wait(until time.Time) signals.Wakes { return n.set.wait(until) }
+// the deadline. Pending notifications are returned even if the deadline has passed. With park it
+// waits in the poller of Go's runtime, which costs fewer wakeups, and any thread of the program may
+// run the goroutine afterwards. Without park the calling thread waits in a system call.
+func (n *Notifier) Wait(until time.Time, park bool) signals.Wakes { return n.set.wait(until, park) }
 
 // Follow arms the lines of the given amounts by the last check. Lines of an unknown signal stay
 // unchanged. Once a second it retries missing sources.

@@ -30,10 +30,14 @@ func TestThresholds_WakeInBothDirections(t *testing.T) {
 	if !r.quiet(signals.ByCrossing) {
 		t.Error("woken 50 MiB before the line")
 	}
-	for _, c := range []string{"fill 100MiB", "release"} {
-		if _, err := h.Do(t.Context(), c); err != nil {
+	for _, c := range []struct {
+		command string
+		park    bool
+	}{{"fill 100MiB", true}, {"release", true}, {"fill 250MiB", false}, {"release", false}} {
+		if _, err := h.Do(t.Context(), c.command); err != nil {
 			t.Fatal(err)
 		}
+		r.park = c.park
 		r.await(signals.ByCrossing)
 	}
 }
@@ -141,7 +145,7 @@ func TestThresholds_FollowRecreatedCgroup(t *testing.T) {
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"),
 		r.box.Dir("memory")+"/kubepods/burstable", r.box.Dir("memory")+"/kubepods")
 	for end := time.Now().Add(timeout); len(reports) == 0 && time.Now().Before(end); {
-		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 { // the kernel signals from its own worker
+		if w := r.Wait(time.Now().Add(10*time.Millisecond), false); w != 0 { // the kernel signals from its own worker
 			t.Fatalf("woken by %v for a removed cgroup", w.Names())
 		}
 	}

@@ -65,7 +65,7 @@ func TestEvents_WakeSlowlyForPodsAtLimit(t *testing.T) {
 	}
 	met, wakes, maxWakes := uint64(0), 0, 0
 	for met < 5*uint64(maxWakes) || maxWakes < 10 {
-		if r.Wait(time.Now().Add(100 * time.Millisecond)).Has(signals.ByLimit) {
+		if r.Wait(time.Now().Add(100*time.Millisecond), true).Has(signals.ByLimit) {
 			wakes++
 		}
 		met, maxWakes = timesAtLimit(t, r.pod), 2*(far.burst+int(time.Since(begin)/far.every))
@@ -131,7 +131,7 @@ func TestPressure_DisabledWithRemovedCgroup(t *testing.T) {
 	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
 	for end := time.Now().Add(timeout); r.source(PSI, Kubepods).Err == nil && time.Now().Before(end); {
-		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 {
+		if w := r.Wait(time.Now().Add(10*time.Millisecond), false); w != 0 {
 			t.Errorf("woken by %v for a removed cgroup", w.Names())
 		}
 	}

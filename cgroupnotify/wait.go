@@ -10,11 +10,11 @@ import (
 )
 
 // wait waits until the deadline or a wake.
-func (s *set) wait(until time.Time) (woken signals.Wakes) {
+func (s *set) wait(until time.Time, park bool) (woken signals.Wakes) {
 	for {
 		now := time.Now()
 		left := min(until.Sub(now), s.arm(now))
-		n, err := s.poll(left)
+		n, err := s.poll(left, park)
 		if err != nil {
 			s.waitWithoutEpoll(left)
 		}
@@ -57,14 +57,14 @@ const maxWait = 1<<63 - 1
 // poll queries epoll once. The separate timer is exact to about 0.1 ms for any duration. The
 // timeout of epoll_pwait2 may be late by a thousandth of it, and is missing in kernels before
 // 5.11 and under stricter seccomp profiles.
-func (s *set) poll(left time.Duration) (n int, err error) {
+func (s *set) poll(left time.Duration, park bool) (n int, err error) {
 	if left > 0 {
 		if err := s.setTimer(left); err != nil {
 			return 0, err
 		}
 	}
 	switch {
-	case left >= minParkTime:
+	case left > 0 && park:
 		return s.park()
 	case left > 0:
 		n, err = s.await()
@@ -77,14 +77,10 @@ func (s *set) poll(left time.Duration) (n int, err error) {
 	return n, err
 }
 
-// minParkTime is the minimum wait that uses the runtime's own poller. A thread in a system call
-// holds a processor of Go's scheduler, and its monitor polls until it has retaken it: 18
-// wakeups for a wait of 25 ms. A parked goroutine costs one wakeup, but any thread of the
-// program may run it afterwards.
-const minParkTime = 20 * time.Millisecond
-
 // park waits for the set in the runtime's poller. That poller queries the set for events, and a
-// query consumes the event of a pressure trigger. So a wakeup without an event means a stall.
+// query consumes the event of a pressure trigger. So a wakeup without an event means a stall. In
+// await such an event is lost if the poller is faster; while the stall lasts, the kernel signals it
+// again after its window.
 func (s *set) park() (n int, err error) {
 	s.queries = 0
 	if err := s.parked.Read(s.ready); err != nil {

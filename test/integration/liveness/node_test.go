@@ -190,7 +190,7 @@ func (n *node) Consumers(ctx context.Context, of agent.Shortage) (found signals.
 }
 
 // Wait implements agent.Notifier on a slow machine: checks are late.
-func (n *node) Wait(until time.Time) signals.Wakes {
+func (n *node) Wait(until time.Time, _ bool) signals.Wakes {
 	select {
 	case <-time.After(max(time.Until(until), n.slow)):
 		return 0
