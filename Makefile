@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -365,6 +365,11 @@ bench-footprint: components ## what agent and controller cost as pods, idle and 
 REPEAT ?= 20
 trial-upgrade: components ## the chart upgraded and rolled back on a whole node while memory grows, REPEAT rollouts (root, about 20 minutes)
 	REPEAT=$(REPEAT) $(GO) test -count=1 -v -timeout 60m -run TestNode_UpgradesWhileMemoryGrows $(WHOLE)
+
+DURATION ?= 1h
+trial-report: components ## the report of a trial in bin/trial-report: DURATION (1h, at most 5h) of workloads close to the limit, a kubelet that evicts, a disarmed agent, and an independent count (root)
+	rm -rf bin/trial-report
+	DURATION=$(DURATION) DIR=$(abspath bin/trial-report) $(GO) test -count=1 -v -timeout 6h -run TestNode_ReportsTrial $(WHOLE)
 
 trial-oncall: components ## a whole node with PROBLEM, left to a person with the client and the kubeconfig in DIR until DIR has a file named done (root)
 	PROBLEM=$(PROBLEM) DIR=$(abspath $(or $(DIR),bin/oncall)) $(GO) test -count=1 -v -timeout 150m -run TestNode_HasProblem $(WHOLE)

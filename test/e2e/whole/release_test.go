@@ -216,10 +216,14 @@ func (s *env) tryHelm(args ...string) error {
 
 // plimsoll runs the program with the rights of a cluster administrator.
 func (s *env) plimsoll(args ...string) (string, error) {
+	return s.program(append(args, "--kubeconfig="+s.release.kubeconfig)...)
+}
+
+// program runs the program. Returns its output and its error.
+func (s *env) program(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.release.plimsoll, append(args, "--kubeconfig="+s.release.kubeconfig)...)
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(ctx, s.release.plimsoll, args...).CombinedOutput()
 	return string(out), err
 }
 

@@ -57,15 +57,8 @@ func (p *Pod) removeCgroup() error {
 // failed read.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
-	err := filepath.WalkDir(p.memoryDir(), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != "cgroup.procs" {
-			return ignoreGone(err)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return ignoreGone(err)
-		}
-		for _, field := range strings.Fields(string(text)) {
+	err := p.eachFile("cgroup.procs", func(path, text string) error {
+		for _, field := range strings.Fields(text) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", path, err)
@@ -75,6 +68,45 @@ func (p *Pod) PIDs() ([]int, error) {
 		return nil
 	})
 	return pids, err
+}
+
+// PageCache returns the pod's memory in pages of files on disk, in bytes. It is that of its
+// containers, whose statistics are up to date; those of a directory with children can be 2 s
+// old. It is 0 if the cgroup does not exist. Returns the error of a failed read.
+func (p *Pod) PageCache() (int64, error) {
+	total := int64(0)
+	err := p.eachFile("memory.stat", func(path, text string) error {
+		if filepath.Dir(path) == p.memoryDir() {
+			return nil
+		}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if name != "inactive_file" && name != "active_file" {
+				continue
+			}
+			bytes, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", path, err)
+			}
+			total += bytes
+		}
+		return nil
+	})
+	return total, err
+}
+
+// eachFile calls f with every file of that name in the memory controller's directories of the pod.
+func (p *Pod) eachFile(name string, f func(path, text string) error) error {
+	return filepath.WalkDir(p.memoryDir(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != name {
+			return ignoreGone(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return ignoreGone(err)
+		}
+		return f(path, string(text))
+	})
 }
 
 // ForksForbidden reports whether the pod has a pids.max of 0, as it has during a kill without

@@ -103,6 +103,14 @@ func newCourse(seed uint64, dir string, withBrinks bool) *course {
 	return c
 }
 
+// Steps returns a source of the steps of [Regret] for another node with a threshold in available bytes. Its argument is the
+// memory that is available, in bytes. Files are in a directory as the hog sees it.
+func Steps(seed uint64, dir string, threshold int64, maxHold time.Duration) func(room int64) Step {
+	c := newCourse(seed, dir, false)
+	c.threshold, c.maxHold = threshold, maxHold
+	return c.next
+}
+
 // next draws from a deck. After its last step the deck is shuffled again, so that every
 // workload is part of a short run.
 func (c *course) next(room int64) Step {
