@@ -30,23 +30,24 @@ const highestNice = -20
 const restTime = 20 * time.Millisecond
 
 // A released thread returns to the loop only after another thread of the Go runtime, without the
-// class, got a processor. After a wake that was late by lateWake the thread is not released for
-// boundTime: on a busy node the wakeups above are the price of punctual checks. A wake before the time
-// of the check does not show how late it is.
+// class, got a processor. After two wakes within boundTime that were late by lateWake the thread is not
+// released for boundTime: on a busy node the wakeups above are the price of punctual checks. A single
+// late wake also occurs on an idle virtual machine. A wake before the time of the check does not show
+// how late it is.
 const (
 	lateWake  = 5 * time.Millisecond
 	boundTime = time.Minute
 )
 
 // Thread is the real-time thread for checks, decisions and kills. During a check, while memory falls,
-// and for boundTime after a late wake the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
+// and for boundTime after late wakes the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
 // across cgroups. It gets a processor at once, however busy the node is. It does so little that
 // no other process misses the time, and its children do not inherit the class. The agent's other
 // threads have the class only during a kill ([otherThreads]).
 type Thread struct {
 	realtime, ordinary *unix.SchedAttr // nil: not permitted
 	locked             bool
-	boundUntil         time.Time // after a late wake
+	late, boundUntil   time.Time // the last late wake; the end of the time after two of them
 }
 
 // TakeThread tests the permission for the real-time class. A released thread has the niceness of
@@ -107,7 +108,7 @@ func (t *Thread) Hurry() {
 }
 
 // wait waits on the thread until the next check, with its class while processes exit. A long wait
-// releases the thread, unless the wake from such a wait was late within the last boundTime.
+// releases the thread, unless wakes from such waits were late.
 func (t *Thread) wait(on Notifier, next time.Time, exiting bool) signals.Wakes {
 	if now := time.Now(); exiting || next.Sub(now) < restTime || t != nil && now.Before(t.boundUntil) {
 		woken := on.Wait(next, false)
@@ -117,7 +118,10 @@ func (t *Thread) wait(on Notifier, next time.Time, exiting bool) signals.Wakes {
 	t.Rest()
 	woken := on.Wait(next, true)
 	if now := time.Now(); t != nil && t.realtime != nil && now.Sub(next) >= lateWake {
-		t.boundUntil = now.Add(boundTime)
+		if now.Sub(t.late) < boundTime {
+			t.boundUntil = now.Add(boundTime)
+		}
+		t.late = now
 	}
 	t.Hurry()
 	return woken
