@@ -110,14 +110,13 @@ func (t *Thread) Hurry() {
 // wait waits on the thread until the next check, with its class while processes exit. A long wait
 // releases the thread, unless wakes from such waits were late.
 func (t *Thread) wait(on Notifier, next time.Time, exiting bool) signals.Wakes {
-	if now := time.Now(); exiting || next.Sub(now) < restTime || t != nil && now.Before(t.boundUntil) {
-		woken := on.Wait(next, false)
-		t.Hurry()
-		return woken
+	now := time.Now()
+	rest := !exiting && next.Sub(now) >= restTime && (t == nil || !now.Before(t.boundUntil))
+	if rest {
+		t.Rest()
 	}
-	t.Rest()
-	woken := on.Wait(next, true)
-	if now := time.Now(); t != nil && t.realtime != nil && now.Sub(next) >= lateWake {
+	woken := on.Wait(next, rest)
+	if now := time.Now(); rest && t != nil && t.realtime != nil && now.Sub(next) >= lateWake {
 		if now.Sub(t.late) < boundTime {
 			t.boundUntil = now.Add(boundTime)
 		}

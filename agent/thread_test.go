@@ -11,11 +11,11 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// lateClock is a Notifier whose parked waits end late. It records how it waited.
+// lateClock is a Notifier with parked waits that end late.
 type lateClock struct {
 	*clock
 	late   time.Duration
-	parked []bool
+	parked []bool // of each wait
 }
 
 func (c *lateClock) Wait(until time.Time, park bool) signals.Wakes {
