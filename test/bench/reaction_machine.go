@@ -23,7 +23,7 @@ var machine = nodeKind{
 		total, err := memory("MemTotal:")
 		return gauge{File: "/proc/meminfo", Key: "MemAvailable:", Total: total}, err
 	},
-	kills: func(*trial.Node) (int64, error) { return numberAfter("/proc/vmstat", "oom_kill") },
+	kills: func(*trial.Node) (int64, error) { return sandbox.MachineOOMKills() },
 }
 
 // enterMachine puts the node's pods at the place of a machine's pods.

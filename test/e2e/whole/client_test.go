@@ -1,9 +1,7 @@
 package whole
 
 import (
-	"context"
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -65,8 +63,5 @@ func (s *env) clientReachesAgent() {
 
 // client runs kubectl plimsoll as an administrator.
 func (s *env) client(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, s.release.client, append(args, "--kubeconfig="+s.release.kubeconfig)...).CombinedOutput()
-	return string(out), err
+	return s.execute(s.release.client, append(args, "--kubeconfig="+s.release.kubeconfig)...)
 }

@@ -13,6 +13,7 @@ import (
 
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/recorder"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // BenchmarkFootprint measures the cost of agent and controller as pods, idle and under
@@ -117,21 +118,12 @@ func (s *env) usageOf(component string) *usage {
 	return nil
 }
 
-// cpu returns the process's CPU time in seconds: proc_pid_stat(5), fields 14 and 15, in
-// hundredths.
+// cpu returns the process's CPU time in seconds.
 func (u *usage) cpu(s *env) float64 {
 	s.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.pid))
+	own, _, err := sandbox.CPUTime(u.pid)
 	s.must(err)
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		s.must(err)
-		ticks += n
-	}
-	return float64(ticks) / 100
+	return own.Seconds()
 }
 
 // sample reads the resident set: proc_pid_statm(5), the second and third field, in pages.

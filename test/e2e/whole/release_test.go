@@ -216,14 +216,14 @@ func (s *env) tryHelm(args ...string) error {
 
 // plimsoll runs the program with the rights of a cluster administrator.
 func (s *env) plimsoll(args ...string) (string, error) {
-	return s.program(append(args, "--kubeconfig="+s.release.kubeconfig)...)
+	return s.execute(s.release.plimsoll, append(args, "--kubeconfig="+s.release.kubeconfig)...)
 }
 
-// program runs the program. Returns its output and its error.
-func (s *env) program(args ...string) (string, error) {
+// execute runs a program. Returns its output and its error.
+func (s *env) execute(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, s.release.plimsoll, args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	return string(out), err
 }
 

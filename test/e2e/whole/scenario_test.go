@@ -249,9 +249,15 @@ var pressures = []corev1.NodeConditionType{
 // reported waits until the node has been under pressure in this scenario.
 func (s *env) reported(kind corev1.NodeConditionType) {
 	s.Helper()
+	s.reportedSince(s.began, kind)
+}
+
+// reportedSince waits until the node has been under pressure since a time.
+func (s *env) reportedSince(began time.Time, kind corev1.NodeConditionType) {
+	s.Helper()
 	s.until("the node was under "+string(kind), func() bool {
 		return slices.ContainsFunc(s.rec.NodeStates(cluster.NodeName), func(n *recorder.Node) bool {
-			return n.At.After(s.began) && n.Is(kind) == corev1.ConditionTrue
+			return n.At.After(began) && n.Is(kind) == corev1.ConditionTrue
 		})
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/report/trial"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/hog"
-	"plimsoll.dev/plimsoll/test/harness/recorder"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 	trials "plimsoll.dev/plimsoll/test/harness/trial"
 )
 
@@ -74,7 +74,7 @@ func TestNode_ReportsTrial(t *testing.T) {
 	s.lastWindow()
 	memory.stop()
 	seen := s.countIndependently(memory, s.machineKills()-kills)
-	t.Logf("%d steps in %s: the kubelet evicted %d pods, the kernel killed %d processes, the agent's log has %d decisions, memory was below the threshold in %d s",
+	t.Logf("%d steps in %s: the kubelet evicted %d pods, OOM kills of the kernel: %d, the agent's log has %d decisions, memory was below the threshold in %d s",
 		w.steps, took.Round(time.Second), len(seen.evictions), seen.kills, len(seen.decisions), memory.secondsBelow())
 	seen.check(t, s.trialReport(), took)
 }
@@ -148,11 +148,7 @@ func (w *trialWorkload) awaitEnd(began time.Time) {
 		return state != nil && state.Status.Phase == corev1.PodFailed
 	})
 	if evicted(w.pod(hog)) {
-		w.until("the kubelet has reported pressure", func() bool {
-			return slices.ContainsFunc(w.rec.NodeStates(cluster.NodeName), func(n *recorder.Node) bool {
-				return n.At.After(began) && n.Is(corev1.NodeMemoryPressure) == corev1.ConditionTrue
-			})
-		})
+		w.reportedSince(began, corev1.NodeMemoryPressure)
 	}
 	w.relieved()
 }
@@ -265,13 +261,10 @@ func (m *availableMemory) longBelow(seconds int64) (spans [][2]time.Time) {
 	return spans
 }
 
-// machineKills returns the number of the machine's OOM kills since its boot. The counter of a cgroup ends with it.
-func (s *env) machineKills() (n int64) {
+// machineKills returns the number of the machine's OOM kills. The counter of a cgroup ends with it.
+func (s *env) machineKills() int64 {
 	s.Helper()
-	text, err := os.ReadFile("/proc/vmstat")
-	s.must(err)
-	_, after, _ := strings.Cut(string(text), "\noom_kill ")
-	_, err = fmt.Sscan(after, &n)
+	n, err := sandbox.MachineOOMKills()
 	s.must(err)
 	return n
 }
@@ -346,7 +339,7 @@ func (s *env) trialReport() *trial.Report {
 	keep(filepath.Join(dir, "agent.log"), strings.Join(s.output(a), ""))
 	report := &trial.Report{}
 	for _, form := range []string{"text", "html", "json"} {
-		output, err := s.program("report", "trial", "-o", form, records)
+		output, err := s.execute(s.release.plimsoll, "report", "trial", "-o", form, records)
 		if err != nil {
 			s.Fatalf("plimsoll report trial: %v\n%s", err, output)
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // maxConsumers is the number of processes, and of cgroups, that [machineLoad] names.
@@ -25,7 +27,7 @@ func machineLoad() string {
 		}
 		fmt.Fprintf(&text, "%s: %s", file, content)
 	}
-	text.WriteString("processor time, s (with ended children), of processes:\n")
+	text.WriteString("processor time, s, of processes with their ended children:\n")
 	writeMost(&text, processes())
 	text.WriteString("processor time, s, of cgroups:\n")
 	writeMost(&text, cgroups())
@@ -34,38 +36,32 @@ func machineLoad() string {
 
 // consumer has used processor time.
 type consumer struct {
-	seconds, withChildren float64
-	name                  string
+	seconds float64
+	name    string
 }
 
 func writeMost(text *strings.Builder, all []consumer) {
-	slices.SortFunc(all, func(a, b consumer) int { return cmp.Compare(b.withChildren, a.withChildren) })
+	slices.SortFunc(all, func(a, b consumer) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, c := range all[:min(len(all), maxConsumers)] {
-		fmt.Fprintf(text, "  %8.1f %8.1f  %s\n", c.seconds, c.withChildren, c.name)
+		fmt.Fprintf(text, "  %8.1f  %s\n", c.seconds, c.name)
 	}
 }
 
 // processes returns the living processes.
 func processes() (all []consumer) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range stats {
-		content, err := os.ReadFile(file)
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		own, children, err := sandbox.CPUTime(pid)
 		if err != nil {
 			continue // ended
 		}
-		_, after, _ := strings.Cut(string(content), ") ")
-		fields := strings.Fields(after) // from the third one of proc(5) on
-		if len(fields) < 15 {
-			continue
+		name, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if len(name) == 0 { // a thread of the kernel
+			name, _ = os.ReadFile(filepath.Join(dir, "comm"))
 		}
-		ticks := func(field int) float64 {
-			n, _ := strconv.ParseFloat(fields[field-3], 64)
-			return n / 100 // USER_HZ
-		}
-		own := ticks(14) + ticks(15)
-		command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		name := cmp.Or(strings.ReplaceAll(string(command), "\x00", " "), string(content[:len(content)-len(after)]))
-		all = append(all, consumer{own, own + ticks(16) + ticks(17), name[:min(len(name), 100)]})
+		words := strings.TrimSpace(strings.ReplaceAll(string(name[:min(len(name), 100)]), "\x00", " "))
+		all = append(all, consumer{(own + children).Seconds(), fmt.Sprintf("(%.1f without them) %s", own.Seconds(), words)})
 	}
 	return all
 }
@@ -79,7 +75,7 @@ func cgroups() (all []consumer) {
 		content, _ := os.ReadFile(path)
 		var micros float64
 		if _, err := fmt.Sscanf(string(content), "usage_usec %g", &micros); err == nil {
-			all = append(all, consumer{micros / 1e6, micros / 1e6, filepath.Dir(path)})
+			all = append(all, consumer{micros / 1e6, filepath.Dir(path)})
 		}
 		return nil
 	})

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // makeCgroup creates the pod's directory with its memory limit: the sum of the containers'
@@ -57,8 +59,12 @@ func (p *Pod) removeCgroup() error {
 // failed read.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
-	err := p.eachFile("cgroup.procs", func(path, text string) error {
-		for _, field := range strings.Fields(text) {
+	err := p.eachFile("cgroup.procs", func(path string) error {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, field := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", path, err)
@@ -70,62 +76,48 @@ func (p *Pod) PIDs() ([]int, error) {
 	return pids, err
 }
 
-// PageCache returns the pod's memory in pages of files on disk, in bytes. It is that of its
-// containers, whose statistics are up to date; those of a directory with children can be 2 s
-// old. It is 0 if the cgroup does not exist. Returns the error of a failed read.
-func (p *Pod) PageCache() (int64, error) {
-	total := int64(0)
-	err := p.eachFile("memory.stat", func(path, text string) error {
+// PageCache returns the memory of the pod's containers in pages of files on disk, in bytes, as
+// [sandbox.Pod.PageCache]. It is 0 if the cgroup does not exist. Returns the error of a failed
+// read.
+func (p *Pod) PageCache() (total int64, err error) {
+	err = p.eachFile("memory.stat", func(path string) error {
 		if filepath.Dir(path) == p.memoryDir() {
 			return nil
 		}
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if name != "inactive_file" && name != "active_file" {
-				continue
-			}
-			bytes, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", path, err)
-			}
-			total += bytes
-		}
-		return nil
+		cache, err := sandbox.PageCache(path)
+		total += cache
+		return err
 	})
 	return total, err
 }
 
-// eachFile calls f with every file of that name in the memory controller's directories of the pod.
-func (p *Pod) eachFile(name string, f func(path, text string) error) error {
+// eachFile calls f with the path of every file of that name in the pod's directories of the
+// memory controller. An error of f about a removed cgroup is dropped.
+func (p *Pod) eachFile(name string, f func(path string) error) error {
 	return filepath.WalkDir(p.memoryDir(), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != name {
-			return ignoreGone(err)
+		if err == nil && e.Name() == name {
+			err = f(path)
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return ignoreGone(err)
-		}
-		return f(path, string(text))
+		return ignoreGone(err)
 	})
 }
 
 // ForksForbidden reports whether the pod has a pids.max of 0, as it has during a kill without
 // cgroup.kill. It is false if the cgroup does not exist. Returns the error of a failed read.
 func (p *Pod) ForksForbidden() (bool, error) {
-	parent := filepath.Join(cgroupRoot, "pids")
-	if p.node.Sandbox.Version() == 2 {
-		parent = cgroupRoot
-	}
-	text, err := os.ReadFile(filepath.Join(parent, p.Cgroup, "pids.max"))
+	text, err := os.ReadFile(filepath.Join(p.dir("pids"), "pids.max"))
 	return string(text) == "0\n", ignoreGone(err)
 }
 
 // memoryDir returns the pod's directory in the hierarchy of the memory controller.
-func (p *Pod) memoryDir() string {
+func (p *Pod) memoryDir() string { return p.dir("memory") }
+
+// dir returns the pod's directory in the hierarchy of a controller.
+func (p *Pod) dir(controller string) string {
 	if p.node.Sandbox.Version() == 2 {
 		return filepath.Join(cgroupRoot, p.Cgroup)
 	}
-	return filepath.Join(cgroupRoot, "memory", p.Cgroup)
+	return filepath.Join(cgroupRoot, controller, p.Cgroup)
 }
 
 // ignoreGone drops errors about concurrently removed cgroups.

@@ -53,7 +53,11 @@ func (p *Pod) PageCache(container string) (int64, error) {
 	if p.node.layout.version == 2 {
 		controller = Unified
 	}
-	file := filepath.Join(p.ContainerDir(controller, container), "memory.stat")
+	return PageCache(filepath.Join(p.ContainerDir(controller, container), "memory.stat"))
+}
+
+// PageCache returns the memory in pages of files on disk by a file memory.stat, as [Pod.PageCache].
+func PageCache(file string) (int64, error) {
 	inactive, err := readKey(file, "inactive_file")
 	if err != nil {
 		return 0, err

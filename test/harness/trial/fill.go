@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // Fill is a trial in which a hog fills the node's memory until the agent evicts it or the
@@ -138,7 +139,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	default: // crossed and killed within a millisecond
 	}
 	r.Innocent = innocent.Process.Alive()
-	if r.CPU, err = CPUTime(a.PID); err != nil {
+	if r.CPU, _, err = sandbox.CPUTime(a.PID); err != nil {
 		return r, err
 	}
 	return r, r.decided(ctx, a)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
@@ -119,21 +119,11 @@ func (m *machine) evict(x *tenant, names ...string) {
 // oomKills returns the number of OOM kills in all cgroups since boot.
 func oomKills(t *testing.T) int64 {
 	t.Helper()
-	text, err := os.ReadFile("/proc/vmstat")
+	n, err := sandbox.MachineOOMKills()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(text) {
-		if count, found := bytes.CutPrefix(line, []byte("oom_kill ")); found {
-			n, err := strconv.ParseInt(string(bytes.TrimSpace(count)), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatal("/proc/vmstat does not count OOM kills")
-	return 0
+	return n
 }
 
 // available returns MemAvailable in bytes.

@@ -12,34 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockTick is the unit of CPU time in /proc/PID/stat: USER_HZ is 100 on every architecture
-// that Plimsoll supports.
-const clockTick = 10 * time.Millisecond
-
-// CPUTime returns the CPU time of a process, in ticks of 10 ms. Returns an error if the process
-// does not exist.
-func CPUTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The command in parentheses can contain any character; utime and stime are the 12th and
-	// 13th field after it.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("parse /proc/%d/stat: %d fields after the command", pid, len(fields))
-	}
-	var total time.Duration
-	for _, f := range fields[11:13] {
-		ticks, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("parse /proc/%d/stat: %w", pid, err)
-		}
-		total += time.Duration(ticks) * clockTick
-	}
-	return total, nil
-}
-
 // StatusKiB returns the value of a line of /proc/PID/status in KiB, such as VmRSS. Returns an
 // error if the process or the line does not exist.
 func StatusKiB(pid int, name string) (int64, error) {

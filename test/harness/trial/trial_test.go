@@ -157,7 +157,7 @@ func quietBut(t *testing.T, n *trial.Node, a *trial.Agent, pod string, hogs ...*
 			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Reason)
 		}
 	}
-	if _, err := trial.CPUTime(a.PID); err != nil {
+	if _, _, err := sandbox.CPUTime(a.PID); err != nil {
 		t.Errorf("the agent has ended: %v", err)
 	}
 	for _, h := range hogs {
