@@ -231,12 +231,16 @@ test-node-v2: components build ## V2_SCENARIOS on a whole node with systemd and 
 
 # What every scenario printed is kept in a document.
 TRANSCRIPT    = docs/internals/whole-node-transcript.md
-NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v $(3) | $(GO) tool test2json | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
+NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v -test.run $(3) | $(GO) tool test2json | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
+SCENARIOS     = 'TestNode_RunsScenariosInOrder$(if $(1),/^($(1))$$)'
+KINDS         = 'TestNode_EndsEveryKindOfHog'
 e2e-v2: SHELL := bash -o pipefail
 e2e-v2: components build ## every scenario on a whole node with systemd and cgroup v2, as kubeadm and kind make it, some as k3s does (root)
-	$(call NODE_V2_KEPT,60m) -title "Output of the scenarios of a whole node: layout of kubeadm"
-	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind) -add -title "Layout of kind"
-	$(call NODE_V2_KEPT,20m,-env LAYOUT=k3s,-test.run 'TestNode_RunsScenariosInOrder/^($(V2_SCENARIOS))$$') -add -title "Layout of k3s"
+	$(call NODE_V2_KEPT,60m,,$(call SCENARIOS)) -title "Output of the scenarios of a whole node: layout of kubeadm"
+	$(call NODE_V2_KEPT,60m,,$(KINDS)) -add -title "Kinds of hogs, layout of kubeadm"
+	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind,$(call SCENARIOS)) -add -title "Layout of kind"
+	$(call NODE_V2_KEPT,60m,-env LAYOUT=kind,$(KINDS)) -add -title "Kinds of hogs, layout of kind"
+	$(call NODE_V2_KEPT,20m,-env LAYOUT=k3s,$(call SCENARIOS,$(V2_SCENARIOS))) -add -title "Layout of k3s"
 
 # The eviction specs of Kubernetes' node tests, each in a machine of its own: first the kubelet alone, then
 # Plimsoll beside it. AGENT has further flags of the agent.
