@@ -145,7 +145,9 @@ func (s *env) pods(pods ...*corev1.Pod) (running []*cluster.Pod) {
 			s.Fatalf("%v\n%s", err, s.show("describe", "pod", "--namespace="+p.Namespace, p.Name))
 		}
 		(*s.cast)[len(*s.cast)-len(pods)+i] = one
-		s.do(one, "fill 64KiB") // after its script
+		for _, c := range p.Spec.Containers {
+			s.must(one.DoIn(ctx, c.Name, "fill 64KiB")) // after its script
+		}
 		running = append(running, one)
 	}
 	return running
