@@ -100,7 +100,7 @@ func evictionCounts(e *trial.Evictions) *table {
 	return countsTable("Evictions by other programs, by outcome", []string{"Outcome", "Evictions", "Meaning"},
 		line(trial.SamePod, "Plimsoll would have evicted the same pod", e.SamePod),
 		line(trial.AnotherPod, "Plimsoll decided about another pod for the same resource", e.AnotherPod),
-		line(trial.OthersOnly, "Plimsoll decided no eviction for the resource", e.OthersOnly),
+		line(trial.OthersOnly, "Plimsoll decided no eviction in its place", e.OthersOnly),
 		line(trial.Unknown, "the records do not show what Plimsoll decided, or which resource it was", e.Unknown),
 		[]string{"all", strconv.Itoa(e.Total), ""})
 }

@@ -18,6 +18,7 @@ import (
 //   - The same pod: the UID and the resource are equal, and the two times touch. Each eviction has one such decision.
 //   - Another pod: the resource is equal, and the times touch. A decision has one such eviction at most, and an
 //     eviction is that of one decision at most. So two decisions never agree with one eviction.
+//   - Nor does one decision stand for two pods: one that agrees about its pod explains no other eviction.
 //   - An OOM kill concerns decisions for memory, from the time that a kill takes until the end of their window.
 //   - Every other conclusion needs records of the whole window: a gap makes it unknown.
 
@@ -280,8 +281,13 @@ func (m *matching) explainEviction(e *otherEviction) {
 		return
 	}
 	s := e.around(m.window)
+	var agreed *decision
 	for _, d := range m.decisions {
-		if e.decision == nil && e.resource != limit && d.resource == e.resource && !d.withdrawn && (span{d.at, d.last}).touches(s) {
+		switch {
+		case e.resource == limit || d.resource != e.resource || d.withdrawn || !(span{d.at, d.last}).touches(s):
+		case d.outcome == SamePod:
+			agreed = d
+		case e.decision == nil:
 			e.decision = d
 		}
 	}
@@ -290,6 +296,8 @@ func (m *matching) explainEviction(e *otherEviction) {
 		e.outcome, e.reason = AnotherPod, whyAnother(e.decision, e)
 	case !m.knowsChecks(s):
 		e.outcome, e.reason = Unknown, "Checks are not recorded for the whole window."
+	case agreed != nil:
+		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(agreed.at), agreed.pod)
 	default:
 		e.outcome, e.reason = OthersOnly, m.lastRefusal(s, e.resource).sentence()
 	}

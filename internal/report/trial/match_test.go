@@ -123,6 +123,8 @@ func TestMatch_AnotherPod(t *testing.T) {
 			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod", "eviction 321 shop/c another-pod"}, ""},
 		{"the same pod before another one", moments{lines: with(would("a"), 310, about("would-evict", "b")), gone: map[int]ends{320: {"b": memory}}},
 			[]string{"decision 300 shop/a plimsoll-only", "decision 310 shop/b same-pod shop/b", "eviction 321 shop/b same-pod"}, ""},
+		{"another pod beside the same one", moments{lines: would("a"), gone: map[int]ends{280: {"c": memory}, 310: {"a": memory}, 320: {"b": memory}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 281 shop/c others-only", "eviction 311 shop/a same-pod", "eviction 321 shop/b others-only"}, "Plimsoll decided at 12:05:00 about shop/a, which others evicted too."},
 		{"others alone", moments{lines: map[float64]keys{290: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:04:50: no pod helps."},
 		{"armed", moments{lines: map[float64]keys{300: about("evict", "a")}, gone: map[int]ends{310: {"a": memory, "b": memory}}},

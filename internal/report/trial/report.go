@@ -80,7 +80,7 @@ const (
 	OOMKill      Outcome = "oom-kill"      // nothing else was evicted, and the kernel's OOM killer acted
 	PlimsollOnly Outcome = "plimsoll-only" // nothing else was evicted or killed
 	Withdrawn    Outcome = "withdrawn"     // a soft eviction that did not happen
-	OthersOnly   Outcome = "others-only"   // Plimsoll decided no eviction for the resource
+	OthersOnly   Outcome = "others-only"   // Plimsoll decided no eviction in its place
 	Avoidable    Outcome = "avoidable"     // Plimsoll, being disarmed, would have freed the missing memory before
 	Despite      Outcome = "despite"       // Plimsoll had evicted a pod before
 	NotDecided   Outcome = "not-decided"   // Plimsoll had decided no eviction before
