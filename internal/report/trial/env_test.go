@@ -28,6 +28,7 @@ type moments struct {
 	node    string
 	from    int // seconds
 	to      int
+	begin   map[string]int                   // when pods are first measured, in seconds; others: from the beginning
 	gone    map[int]map[string]recording.End // by the usage that notices it, at the second after it
 	lines   map[float64]keys
 	checks  func(c *recording.Check)
@@ -82,6 +83,9 @@ func (m *moments) recorded(tb testing.TB) []byte {
 			u.Gone = append(u.Gone, recording.Gone{Pod: podOf(name), End: end})
 		}
 		for _, name := range live {
+			if m.begin[name] > s {
+				continue
+			}
 			u.Pods = append(u.Pods, recording.PodUsage{Pod: podOf(name)})
 		}
 		if m.usages != nil {

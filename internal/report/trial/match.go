@@ -18,7 +18,8 @@ import (
 //   - The same pod: the UID and the resource are equal, and the two times touch. Each eviction has one such decision.
 //   - Another pod: the resource is equal, and the times touch. A decision has one such eviction at most, and an
 //     eviction is that of one decision at most. So two decisions never agree with one eviction.
-//   - Nor does one decision stand for two pods: one that agrees about its pod explains no other eviction.
+//   - Nor does one decision stand for two pods: one that agrees about its pod explains no other eviction. And one of
+//     two pods had to be there when the other one was chosen.
 //   - An OOM kill concerns decisions for memory, from the time that a kill takes until the end of their window.
 //   - Every other conclusion needs records of the whole window: a gap makes it unknown.
 
@@ -29,6 +30,21 @@ type otherEviction struct {
 	outcome  Outcome
 	reason   string
 	decision *decision
+}
+
+// waits reports whether Plimsoll's checks before an eviction for memory left the threshold to the next periodic check.
+func (e *otherEviction) waits() bool {
+	return e.resource == string(signals.Memory) && !e.waited.to.IsZero()
+}
+
+// whyWaited explains that Plimsoll's checks waited.
+func (e *otherEviction) whyWaited() string {
+	from, to := clock(e.waited.from), clock(e.waited.to)
+	when := fmt.Sprintf("from %s to %s", from, to)
+	if from == to {
+		when = "at " + from
+	}
+	return fmt.Sprintf("Memory was below a threshold %s. Exhaustion was not imminent, and no periodic check of Plimsoll was due.", when)
 }
 
 func (e *otherEviction) asOther() *Other { return &Other{e.to, e.pod, printable(e.uid), e.place} }
@@ -192,6 +208,15 @@ func (m *matching) decideByOwnEnd(d *decision, g *departure) {
 	}
 }
 
+// alternatives reports whether one of two pods was there when the other one was chosen, as far as is known.
+func (m *matching) alternatives(d *decision, e *departure) bool {
+	if !m.since[e.uid].After(d.last) && !e.to.Before(d.at) {
+		return true
+	}
+	left := m.left[d.uid]
+	return !m.since[d.uid].After(e.to) && (left == nil || !left.to.Before(e.from))
+}
+
 // decideByOthers sets the outcome of a decision by what happened to other pods in its window.
 func (m *matching) decideByOthers(d *decision, s span) {
 	var another *otherEviction
@@ -210,7 +235,7 @@ func (m *matching) decideByOthers(d *decision, s span) {
 		case e.outcome == Unknown && (e.resource == unknown || e.resource == d.resource):
 			d.set(Unknown, fmt.Sprintf("Another program may have evicted %s for it. %s", e.pod, e.reason))
 			return
-		case e.resource == d.resource && d.resource != limit && e.decision == nil && another == nil:
+		case e.resource == d.resource && d.resource != limit && e.decision == nil && another == nil && m.alternatives(d, g):
 			another = e
 		}
 	}
@@ -281,12 +306,12 @@ func (m *matching) explainEviction(e *otherEviction) {
 		return
 	}
 	s := e.around(m.window)
-	var agreed *decision
+	var near *decision // the last one, which explains it not
 	for _, d := range m.decisions {
 		switch {
 		case e.resource == limit || d.resource != e.resource || d.withdrawn || !(span{d.at, d.last}).touches(s):
-		case d.outcome == SamePod:
-			agreed = d
+		case d.outcome == SamePod || !m.alternatives(d, e.departure):
+			near = d
 		case e.decision == nil:
 			e.decision = d
 		}
@@ -296,8 +321,12 @@ func (m *matching) explainEviction(e *otherEviction) {
 		e.outcome, e.reason = AnotherPod, whyAnother(e.decision, e)
 	case !m.knowsChecks(s):
 		e.outcome, e.reason = Unknown, "Checks are not recorded for the whole window."
-	case agreed != nil:
-		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(agreed.at), agreed.pod)
+	case e.waits() && (near == nil || near.at.After(e.to) || near.last.Before(e.waited.to)):
+		e.outcome, e.reason = OthersOnly, e.whyWaited()
+	case near != nil && near.outcome == SamePod:
+		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(near.at), near.pod)
+	case near != nil:
+		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s. The two pods were not there at the same time.", clock(near.at), near.pod)
 	default:
 		e.outcome, e.reason = OthersOnly, m.lastRefusal(s, e.resource).sentence()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
 
@@ -57,6 +58,15 @@ const memory, disk = recording.EvictedForMemory, recording.EvictedForDisk
 // would returns the lines of a decision in dry run at 300 s.
 func would(pod string, more ...keys) map[float64]keys {
 	return map[float64]keys{300: about("would-evict", pod, more...)}
+}
+
+// waitAt returns what makes checks from one second to another find memory below a threshold, without imminent exhaustion.
+func waitAt(from, to uint64) func(c *recording.Check) {
+	return func(c *recording.Check) {
+		if c.Seq >= from && c.Seq <= to {
+			c.Reason = uint8(eviction.NotImminent)
+		}
+	}
 }
 
 // with returns the lines and another one.
@@ -125,8 +135,22 @@ func TestMatch_AnotherPod(t *testing.T) {
 			[]string{"decision 300 shop/a plimsoll-only", "decision 310 shop/b same-pod shop/b", "eviction 321 shop/b same-pod"}, ""},
 		{"another pod beside the same one", moments{lines: would("a"), gone: map[int]ends{280: {"c": memory}, 310: {"a": memory}, 320: {"b": memory}}},
 			[]string{"decision 300 shop/a same-pod shop/a", "eviction 281 shop/c others-only", "eviction 311 shop/a same-pod", "eviction 321 shop/b others-only"}, "Plimsoll decided at 12:05:00 about shop/a, which others evicted too."},
+		{"another pod that came later", moments{lines: would("a"), begin: map[string]int{"d": 310}, gone: map[int]ends{300: {"a": recording.Ended}, 330: {"d": memory}}},
+			[]string{"decision 300 shop/a unknown", "eviction 331 shop/d others-only"}, "Plimsoll decided at 12:05:00 about shop/a. The two pods were not there at the same time."},
+		{"another pod that left before", moments{lines: would("d"), begin: map[string]int{"d": 290}, gone: map[int]ends{270: {"c": memory}}},
+			[]string{"decision 300 shop/d plimsoll-only", "eviction 271 shop/c others-only"}, "Plimsoll decided at 12:05:00 about shop/d. The two pods were not there at the same time."},
+		{"another pod that left before, beside it", moments{lines: would("d"), begin: map[string]int{"d": 260}, gone: map[int]ends{270: {"c": memory}}},
+			[]string{"decision 300 shop/d another-pod shop/c", "eviction 271 shop/c another-pod"}, ""},
 		{"others alone", moments{lines: map[float64]keys{290: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:04:50: no pod helps."},
+		{"while checks waited", moments{checks: waitAt(290, 300), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "Memory was below a threshold from 12:04:50 to 12:05:00. Exhaustion was not imminent, and no periodic check of Plimsoll was due."},
+		{"while checks waited, for another resource", moments{checks: waitAt(290, 300), gone: map[int]ends{310: {"b": disk}}},
+			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
+		{"long after checks waited", moments{checks: waitAt(200, 210), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
+		{"while checks waited after a match", moments{lines: would("a"), checks: waitAt(320, 320), gone: map[int]ends{310: {"a": memory}, 330: {"b": memory}}},
+			[]string{"decision 300 shop/a same-pod shop/a", "eviction 311 shop/a same-pod", "eviction 331 shop/b others-only"}, "Memory was below a threshold at 12:05:20."},
 		{"armed", moments{lines: map[float64]keys{300: about("evict", "a")}, gone: map[int]ends{310: {"a": memory, "b": memory}}},
 			[]string{"decision 300 shop/a another-pod shop/b", "eviction 311 shop/b another-pod"}, ""},
 		{"withdrawn", moments{lines: map[float64]keys{300: about("soft-evict", "a"), 320: {"decision": "withdrawn", "uid": "uid-a"}}, gone: map[int]ends{330: {"a": memory}}},

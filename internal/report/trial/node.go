@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
 )
@@ -26,6 +27,7 @@ type node struct {
 	withdrawals []moment
 	refusals    []refusal
 	departures  []departure
+	since       map[string]time.Time // when pods were first measured, at the earliest, by UID. Others were there before
 	kills       []kill
 	increments  []increment
 	arming      []string
@@ -62,6 +64,7 @@ type departure struct {
 	uid, pod string
 	end      recording.End
 	place    Place
+	waited   span           // that of the run before it, zero: none within the window
 	other    *otherEviction // nil: it is no eviction by another program
 }
 
@@ -87,6 +90,8 @@ type run struct {
 	pods     map[string]bool
 	missing  map[string]span // pods that were measured before and not now, by UID
 	open     []*decision     // with a window that may not have ended
+	waits    bool            // the last check left a crossed memory threshold to the next periodic one
+	waited   span            // of such checks, the last time without another check in between
 }
 
 // defaultPeriod is the time between two periodic checks if the configuration does not have it.
@@ -198,10 +203,32 @@ func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 		n.checkRuns = append(n.checkRuns, r.number)
 	}
 	r.checked = t
+	r.noteWait(c, t)
 	n.observe(c, t)
 	if c.Act != nil && c.Act.Evicted != nil {
 		n.addEviction(c, t, at)
 	}
+}
+
+// noteWait notes whether an early check crossed a memory threshold without imminent exhaustion.
+func (r *run) noteWait(c *recording.Check, t time.Time) {
+	reason := eviction.Reason(c.Reason)
+	waits := reason == eviction.NotImminent || reason == eviction.Unconfirmed
+	if waits && !r.waits {
+		r.waited.from = t
+	}
+	if waits {
+		r.waited.to = t
+	}
+	r.waits = waits
+}
+
+// waitedIn returns the time in which checks waited, if it ends within a time; else zero.
+func (r *run) waitedIn(s span) span {
+	if r.waited.to.IsZero() || r.waited.to.Before(s.from) || r.waited.to.After(s.to) {
+		return span{}
+	}
+	return r.waited
 }
 
 // noteStep notes that the time of day was set.
@@ -280,6 +307,9 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 		p := &u.Pods[i]
 		uid := uidOf(p.Pod.UID)
 		now[uid] = true
+		if isNext && !r.pods[uid] {
+			n.noteBegin(uid, s.from)
+		}
 		n.count(uid, p.Pod.Key(), p.Values[recording.OOMKills], t, at)
 	}
 	for _, g := range u.Gone {
@@ -287,13 +317,20 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 		delete(r.pods, uid)
 		delete(r.missing, uid)
 		if !n.full(len(n.departures), 1) {
-			n.departures = append(n.departures, departure{span: s, uid: uid, pod: printableName(g.Pod.Key()), end: g.End, place: at})
+			n.departures = append(n.departures, departure{span: s, uid: uid, pod: printableName(g.Pod.Key()), end: g.End, place: at, waited: r.waitedIn(span{s.from.Add(-n.window), t})})
 		}
 	}
 	if isNext {
 		n.noteMissing(now, s)
 	}
 	r.used, r.pods = t, now
+}
+
+// noteBegin notes a pod that is measured and was not before.
+func (n *node) noteBegin(uid string, t time.Time) {
+	if before, known := n.since[uid]; !known && !n.full(len(n.since), 1) || known && t.Before(before) {
+		n.since[uid] = t
+	}
 }
 
 // noteMissing notes the pods that the last usage has and this one has not, without a recorded end. Those that are

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/recording"
@@ -151,7 +152,7 @@ func (r *Reading) node(name string) *node {
 		return nil
 	}
 	if n == nil {
-		n = &node{name: name, window: r.options.Window, facts: &r.facts, runs: map[string]int{}, counters: map[string]counter{}}
+		n = &node{name: name, window: r.options.Window, facts: &r.facts, runs: map[string]int{}, counters: map[string]counter{}, since: map[string]time.Time{}}
 		r.nodes[name] = n
 	}
 	return n

@@ -64,6 +64,7 @@ func TestNode_ReportsTrial(t *testing.T) {
 	innocent := s.run(requesting(writer("innocent"), 100*mib))
 	s.do(innocent, "fill 60MiB")
 	w := trialWorkload{env: s, innocent: innocent, draw: trials.Steps(1, "/volume", trialThreshold, trialHold)}
+	s.recordWindow()
 	memory := s.sampleAvailable()
 	kills := s.machineKills()
 	began := time.Now()
@@ -71,7 +72,7 @@ func TestNode_ReportsTrial(t *testing.T) {
 		w.step()
 	}
 	took := time.Since(began)
-	s.lastWindow()
+	s.recordWindow()
 	memory.stop()
 	seen := s.countIndependently(memory, s.machineKills()-kills)
 	t.Logf("%d steps in %s: the kubelet evicted %d pods, OOM kills of the kernel: %d, the agent's log has %d decisions, memory was below the threshold in %d s",
@@ -166,8 +167,8 @@ func (w *trialWorkload) room() int64 {
 	return podsMemory - used
 }
 
-// lastWindow waits until the recording has the whole window of the last step.
-func (s *env) lastWindow() {
+// recordWindow waits until the recording has a whole window beside a step: without it the outcome of the step is unknown.
+func (s *env) recordWindow() {
 	s.Helper()
 	timer := time.NewTimer(trial.DefaultWindow + 20*time.Second)
 	defer timer.Stop()
@@ -272,7 +273,7 @@ func (s *env) machineKills() int64 {
 // trialCount is what happened in a trial, without its records.
 type trialCount struct {
 	evictions map[string]time.Time // by the kubelet, by UID
-	killed    map[string]time.Time // pods with a process that the kernel killed, by UID. Whole seconds
+	killed    []trialKill
 	kills     int64
 	decisions []trialDecision
 	memory    *availableMemory
@@ -284,22 +285,42 @@ type trialDecision struct {
 	first, last time.Time
 }
 
+// trialKill is the end of a container whose process the kernel killed.
+type trialKill struct {
+	uid, container string
+	at             time.Time // whole seconds
+}
+
+// killedContainers returns the ends of containers that the kernel killed, of every pod of the API server: also of those that
+// were started again.
+func (s *env) killedContainers() (all []trialKill) {
+	known := map[string]bool{}
+	for _, uid := range s.rec.PodUIDs() {
+		for _, state := range s.rec.PodStates(uid) {
+			for _, c := range state.Status.ContainerStatuses {
+				for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+					// The runtime's notice of an OOM kill can be later than that of the exit.
+					if end == nil || end.Reason != "OOMKilled" && end.ExitCode != 137 || evicted(state) || known[end.ContainerID] {
+						continue
+					}
+					known[end.ContainerID] = true
+					all = append(all, trialKill{string(uid), end.ContainerID, end.FinishedAt.Time})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // countIndependently counts what happened.
 func (s *env) countIndependently(memory *availableMemory, kills int64) *trialCount {
 	s.Helper()
 	s.must(memory.err)
-	n := &trialCount{evictions: map[string]time.Time{}, killed: map[string]time.Time{}, kills: kills, memory: memory}
+	n := &trialCount{evictions: map[string]time.Time{}, killed: s.killedContainers(), kills: kills, memory: memory}
 	for _, p := range *s.cast {
-		uid, states := p.UID(), s.rec.PodStates(p.Object.UID)
+		states := s.rec.PodStates(p.Object.UID)
 		if i := slices.IndexFunc(states, evicted); i >= 0 {
-			n.evictions[uid] = states[i].At
-			continue
-		}
-		for _, c := range s.pod(p).Status.ContainerStatuses {
-			// The runtime's notice of an OOM kill can be later than that of the exit.
-			if end := c.State.Terminated; end != nil && (end.Reason == "OOMKilled" || end.ExitCode == 137) {
-				n.killed[uid] = end.FinishedAt.Time
-			}
+			n.evictions[p.UID()] = states[i].At
 		}
 	}
 	open := map[string]int{}
@@ -361,7 +382,7 @@ func (n *trialCount) check(t *testing.T, r *trial.Report, took time.Duration) {
 		t.Error("a trial without a decision, or without an act of another, shows nothing")
 	}
 	if int64(len(n.killed)) != n.kills {
-		t.Errorf("the API server has %d pods that the kernel killed, the kernel counts %d", len(n.killed), n.kills)
+		t.Errorf("the API server has %d containers that the kernel killed, the kernel counts %d: %v", len(n.killed), n.kills, n.killed)
 	}
 	for what, counts := range map[string][2]int64{
 		"decisions in dry run": {int64(r.Summary.DryRun.Total), int64(len(n.decisions))},
@@ -388,9 +409,9 @@ func (n *trialCount) check(t *testing.T, r *trial.Report, took time.Duration) {
 			t.Errorf("decided for the same pod is %t: %+v", same, e)
 		}
 	}
-	rows := map[string]bool{}
+	rows := map[string]int64{}
 	for _, k := range r.OOMKills {
-		rows[k.UID] = true
+		rows[k.UID] += k.Processes
 		before := slices.ContainsFunc(n.decisions, func(d trialDecision) bool { return d.first.Before(k.Time) && d.near(k.Time) })
 		after := !slices.ContainsFunc(n.decisions, func(d trialDecision) bool {
 			return d.first.Before(k.Time.Add(-2*time.Second)) && d.near(k.Time)
@@ -399,9 +420,9 @@ func (n *trialCount) check(t *testing.T, r *trial.Report, took time.Duration) {
 			t.Errorf("with a decision before it %t, without one two seconds before %t: %+v", before, after, k)
 		}
 	}
-	for uid, at := range n.killed {
-		if !rows[uid] {
-			t.Errorf("the report lacks the OOM kill of the pod %s at %v", uid, at)
+	for _, k := range n.killed {
+		if rows[k.uid]--; rows[k.uid] < 0 {
+			t.Errorf("the report lacks an OOM kill of the pod %s, as that at %v", k.uid, k.at)
 		}
 	}
 }
@@ -462,14 +483,16 @@ func (n *trialCount) contradicts(d trialDecision, row *trial.Decision) string {
 	killed := func(at time.Time) (possible, certain bool) {
 		return d.near(at) && at.Add(time.Second).After(d.first), d.near(at.Add(time.Second)) && at.After(d.first.Add(time.Second))
 	}
-	for _, at := range n.killed {
-		is, must := killed(at)
+	ownKill := false // at about the time of the decision
+	for _, k := range n.killed {
+		is, must := killed(k.at)
 		if is {
 			possible++
 		}
 		if must {
 			certain++
 		}
+		ownKill = ownKill || k.uid == d.uid && is && !must
 	}
 	at, own := n.evictions[d.uid]
 	switch own = own && d.near(at); row.Outcome {
@@ -493,8 +516,7 @@ func (n *trialCount) contradicts(d trialDecision, row *trial.Decision) string {
 			return fmt.Sprintf("%d evictions by the kubelet and %d OOM kills are near", evictions, certain)
 		}
 	case trial.Unknown:
-		at, was := n.killed[d.uid]
-		if is, must := killed(at); !was || must || !is {
+		if !ownKill {
 			return "the pod was not killed at about the time of the decision"
 		}
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -189,6 +190,13 @@ func (b *Recorder) PodStates(uid types.UID) []*Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.pods[uid])
+}
+
+// PodUIDs returns the UIDs of all pods, in no order.
+func (b *Recorder) PodUIDs() []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.pods))
 }
 
 func last[T any](states []*T) *T {
