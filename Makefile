@@ -33,7 +33,7 @@ EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstat
 # What is tried on whole clusters, and the programs before a real API server: what
 # takes longest first, since they are tried ABREAST.
 CLUSTER := ./test/e2e ./test/e2e/failover ./test/integration/chart ./test/harness/cluster ./test/e2e/image ./agent/app ./lifecycle/app ./test/integration/rbac ./test/harness/hollow ./test/harness/recorder
-# A whole node, which has the machine to itself: its hogs race the agent in earnest.
+# A whole node: its hogs race the agent in earnest, so that only the one in a virtual machine is beside it.
 WHOLE   := ./test/e2e/whole
 # How many packages that mostly wait for real components are tried at a time.
 ABREAST ?= 2
@@ -183,12 +183,11 @@ check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes on
 	$(MAKE) test-unit
 
 # The virtual machine computes on one processor while the kernel tests mostly wait, and so do
-# those that speak to components. The whole node has the machine to itself.
+# those that speak to components. So do both whole nodes.
 test: test-unit components build ## everything, cheap first; from the kernel tests on as root
 	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-kernel test-race test-edge
 	$(MAKE) -o components -o build test-cluster
-	$(MAKE) -o components -o build test-node-v2
-	$(MAKE) -o components e2e
+	$(MAKE) -j $(ABREAST) -O -o components -o build test-node-v2 e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	@$(COMPILE) $(shell $(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)

@@ -204,7 +204,7 @@ func trialRules(window string) []string {
 	return []string{
 		"The window of a decision begins " + window + " before its first time, and ends " + window + " after its last one. Decisions in dry run about the same pod and resource, at most 2m0s apart, are one row.",
 		"Same pod: a pod with the same UID ended as evicted for the same resource, and its end touches the window.",
-		"Another pod: a pod with another UID ended as evicted for the same resource, and its end touches the window. One eviction is the match of one decision at most.",
+		"Another pod: a pod with another UID ended as evicted for the same resource, and its end touches the window. One of the two was there when the other one was chosen. One eviction is the match of one decision at most.",
 		"The resource of an eviction is that of the message of the pod's status: memory, ephemeral-storage, inodes, pids, or a local-storage limit of the pod.",
 		"OOM kill: a process was killed for the memory of the node or of all pods, at least 50 ms after the decision and before the end of its window.",
 		"Avoidable: such a kill follows a decision in dry run about a pod that was still there, and that frees at least the missing memory.",
