@@ -230,7 +230,7 @@ test-node-v2: components build ## V2_SCENARIOS on a whole node with systemd and 
 
 # What every scenario printed is kept in a document.
 TRANSCRIPT    = docs/internals/whole-node-transcript.md
-NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v -test.run $(3) | $(GO) tool test2json | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
+NODE_V2_KEPT  = $(call NODE_V2,$(1),$(2)) -test.v -test.run $(3) | $(GO) tool test2json -t | $(GO) run ./test/e2e/transcript -out $(TRANSCRIPT)
 SCENARIOS     = 'TestNode_RunsScenariosInOrder$(if $(1),/^($(1))$$)'
 KINDS         = 'TestNode_EndsEveryKindOfHog'
 e2e-v2: SHELL := bash -o pipefail

@@ -1,8 +1,8 @@
 // Transcript makes a document of the output of the tests of a whole node. It reads what go tool
-// test2json writes, copies the output of the tests to standard output, and writes for every
+// test2json -t writes, copies the output of the tests to standard output, and writes for every
 // scenario its result, its decisions, and its pods and events as kubectl prints them.
 //
-//	go test -v ./test/e2e/whole | go tool test2json | transcript -title "Layout of kubeadm" -out FILE
+//	go test -v ./test/e2e/whole | go tool test2json -t | transcript -title "Layout of kubeadm" -out FILE
 //
 // With -add the document is appended to the file. The exit status is 1 if a test failed, or if
 // there was none.
