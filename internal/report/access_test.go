@@ -222,3 +222,17 @@ func TestSVG_IsReadable(t *testing.T) {
 		}
 	}
 }
+
+// Programs for slides and drawings know no custom properties: they would show a black picture.
+func TestPictureStyle_HasColoursItself(t *testing.T) {
+	style := pictureStyle()
+	if strings.Contains(style, "--") {
+		t.Errorf("a custom property in %s", style)
+	}
+	light, dark, _ := strings.Cut(style, "@media (prefers-color-scheme")
+	for scheme, want := range map[string]string{light: ".page{fill:#ffffff}", dark: ".page{fill:#0d1117}"} {
+		if !strings.Contains(scheme, want) || !strings.Contains(scheme, ".i{fill:#") {
+			t.Errorf("no %s, or no last layer in %s", want, scheme)
+		}
+	}
+}

@@ -40,7 +40,7 @@ const pageHead = `<!DOCTYPE html>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
-<style>` + colours + chartStyle + pageStyle + `</style>
+<style>` + colours + chartText + chartStyle + pageStyle + `</style>
 `
 
 // writer writes a page.

@@ -65,7 +65,7 @@ func (i *Incident) SVG() []byte {
 	height += lineHeight * float64(len(legend)+1)
 
 	var d svg.Drawing
-	d.Begin(&svg.Root{Width: chartWidth, Height: int(height), Title: plain(i.title()), Description: plain(strings.Join(i.summary(), " ")), Style: colours + chartStyle})
+	d.Begin(&svg.Root{Width: chartWidth, Height: int(height), Title: plain(i.title()), Description: plain(strings.Join(i.summary(), " ")), Style: pictureStyle()})
 	d.Add(`<rect class="page" width="%d" height="%d"/>`, chartWidth, int(height))
 	y := 0.0
 	line := func(class, text string) {

@@ -1,5 +1,10 @@
 package report
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Each text has a contrast of at least 4.5 to its background, in both colour schemes, and each line of a
 // picture one of at least 3.
 
@@ -12,12 +17,17 @@ const colours = `
 --a:#1f4b7a;--b:#70430f;--c:#1f5c2e;--d:#573a8a;--e:#832f35;--f:#125a60;--g:#57520f;--h:#48505a;--i:#2b3138}}
 `
 
-// chartStyle is the style of pictures. Their texts have the larger size on a narrow screen, which shows a
+// chartText is the style of the texts of pictures. They have the larger size on a narrow screen, which shows a
 // picture at half its size.
-const chartStyle = `
-svg text{font:20px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif;fill:var(--text)}
+const chartText = `
+svg text{font:20px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
 @media (min-width:45rem){svg text{font-size:13px}}
-svg .head{font-weight:600}svg .small{fill:var(--muted)}svg .on-limit{fill:var(--limit)}
+svg .head{font-weight:600}
+`
+
+// chartStyle has the colours of pictures.
+const chartStyle = `
+svg text{fill:var(--text)}svg .small{fill:var(--muted)}svg .on-limit{fill:var(--limit)}
 .page{fill:var(--page)}.grid{stroke:var(--grid);fill:none}.lane{stroke:var(--edge);fill:none}
 .curve{stroke:var(--curve);stroke-width:2.5;fill:none;stroke-linejoin:round;stroke-linecap:round}
 .limit{stroke:var(--limit);stroke-width:2;stroke-dasharray:7 5;fill:none}
@@ -49,3 +59,21 @@ td.number{white-space:nowrap}
 .letter.a{background:var(--a)}.letter.b{background:var(--b)}.letter.c{background:var(--c)}.letter.d{background:var(--d)}.letter.e{background:var(--e)}.letter.f{background:var(--f)}.letter.g{background:var(--g)}.letter.h{background:var(--h)}.letter.i{background:var(--i)}
 @media print{body{max-width:none}.scroll{overflow:visible}}
 `
+
+// customProperty is the use of a custom property.
+var customProperty = regexp.MustCompile(`var\(--(\w+)\)`)
+
+// pictureStyle returns the style of a picture that is a file of its own. Programs for slides and drawings do not know
+// custom properties, so that each colour is there itself.
+func pictureStyle() string {
+	light, dark, _ := strings.Cut(colours, "@media")
+	return chartText + ":root{color-scheme:light dark}" + resolved(light) + "@media (prefers-color-scheme:dark){" + resolved(dark) + "}\n"
+}
+
+// resolved returns the colours of pictures by the custom properties in a style.
+func resolved(style string) string {
+	return customProperty.ReplaceAllStringFunc(chartStyle, func(use string) string {
+		_, value, _ := strings.Cut(style, "--"+customProperty.FindStringSubmatch(use)[1]+":")
+		return value[:strings.IndexAny(value, ";}")]
+	})
+}

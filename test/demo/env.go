@@ -62,7 +62,11 @@ func newEnv(ctx context.Context, o options, s *screen.Screen) (*env, error) {
 	}
 	s.Pods(e.pods())
 	hard := signals.Format(threshold, signals.UnitBytes)
-	if e.agent, err = e.node.Start(ctx, o.plimsoll, "--eviction-hard=memory.available<"+hard); err != nil {
+	flags := []string{"--eviction-hard=memory.available<" + hard, "--monitoring-period=" + o.period.String()}
+	if o.records != "" {
+		flags = append(flags, "--recording-dir="+o.records)
+	}
+	if e.agent, err = e.node.Start(ctx, o.plimsoll, flags...); err != nil {
 		return e, err
 	}
 	s.Agent()

@@ -30,6 +30,8 @@ var manifests embed.FS
 // options are the demo's flags.
 type options struct {
 	plimsoll string // path of the binary
+	period   time.Duration
+	records  string // directory for the recording; empty: none
 	rate     string // of the leak, per second
 	limit    string // of the node
 	color    string // auto, always or never
@@ -47,6 +49,8 @@ func main() {
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "path of the plimsoll binary")
 	flag.StringVar(&o.rate, "rate", "40MiB", "memory that the leaking pod allocates per second")
 	flag.StringVar(&o.limit, "limit", "512MiB", "memory of the node, 400MiB to 2GiB")
+	flag.DurationVar(&o.period, "period", 10*time.Second, "time between two periodic checks of the agent")
+	flag.StringVar(&o.records, "recording", "", "directory for a recording of the agent; empty: none")
 	flag.StringVar(&o.color, "color", "auto", "colours: auto, always or never; auto: on a terminal, unless NO_COLOR is set")
 	flag.StringVar(&o.output, "o", "text", "output: text, or json for nothing but the result as a line of JSON")
 	flag.Parse()
