@@ -169,11 +169,17 @@ demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(GO) build -buildvcs=false -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-pictures: build ## write docs/demo.svg from a run of the demo, the charts of the raw tables, and docs/helps.svg from a simulation (root; RATE=40MiB LIMIT=512MiB)
+pictures: build ## write docs/demo.svg and docs/replay*.svg from runs of the demo, the charts of the raw tables, and docs/helps.svg from a simulation (root; RATE=40MiB LIMIT=512MiB)
 	$(GO) build -o bin/demo ./test/demo
 	$(GO) build -o bin/picture ./test/demo/picture
 	bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT) -color always > bin/demo.ansi
 	bin/picture -in bin/demo.ansi -out docs/demo.svg -command 'make demo' -title 'A pod leaks, Plimsoll evicts it'
+	rm -rf bin/demo-recording
+	bin/demo -plimsoll bin/plimsoll -rate 20MiB -period 1s -recording bin/demo-recording > /dev/null
+	bin/plimsoll simulate --recording bin/demo-recording > bin/replay.txt
+	bin/picture -in bin/replay.txt -out docs/replay.svg -command 'plimsoll simulate --recording incident.recording' -title 'A recording of make demo, repeated'
+	bin/plimsoll simulate --recording bin/demo-recording --config examples/recordings/higher-soft-threshold.yaml | sed '/^Known/,$$d' > bin/replay.txt
+	bin/picture -in bin/replay.txt -out docs/replay-soft.svg -command 'plimsoll simulate --recording incident.recording --config higher-soft-threshold.yaml' -title 'The same recording with a higher soft threshold'
 	$(GO) -C test/bench/plot run . -tables ../../../docs/internals/measurements.md -out ../../../docs
 	$(GO) run ./test/demo/incident -scenario examples/scenarios/helps-host-path-writer.yaml -out docs/helps.svg
 

@@ -39,17 +39,24 @@ func TestCompare_BetweenBounds(t *testing.T) {
 	data := leak(t, podOf("hog"), podOf("other"))
 	for about, tc := range map[string]struct {
 		threshold  string
+		soft       string // with a grace period of 5 s
 		kept       string
 		grown      string
 		leastKept  signals.Bytes // MiB
 		leastGrown signals.Bytes
 	}{
-		"the same":                 {"300Mi", "12:00:21 default/hog", "12:00:21 default/hog", 290, 290},
-		"earlier":                  {"700Mi", "12:00:11 default/hog", "12:00:11 default/hog", 600, 600},
-		"not at all, within bound": {"250Mi", "", "12:00:31 default/hog", 290, 214},
-		"never":                    {"100Mi", "", "", 290, 214},
+		"the same":                 {"300Mi", "", "12:00:21 default/hog", "12:00:21 default/hog", 290, 290},
+		"earlier":                  {"700Mi", "", "12:00:11 default/hog", "12:00:11 default/hog", 600, 600},
+		"earlier, soft":            {"300Mi", "950Mi", "12:00:11 default/hog", "12:00:11 default/hog", 600, 600},
+		"later, soft":              {"100Mi", "700Mi", "12:00:21 default/hog", "12:00:21 default/hog", 290, 290},
+		"not at all, within bound": {"250Mi", "", "", "12:00:31 default/hog", 290, 214},
+		"never":                    {"100Mi", "", "", "", 290, 214},
 	} {
-		c, err := simulate.CompareRecording(data, other(t, tc.threshold, ""))
+		more := ""
+		if tc.soft != "" {
+			more = fmt.Sprintf("evictionSoft: {memory.available: %s}\nevictionSoftGracePeriod: {memory.available: 5s}\n", tc.soft)
+		}
+		c, err := simulate.CompareRecording(data, other(t, tc.threshold, more))
 		if err != nil {
 			t.Fatal(err)
 		}

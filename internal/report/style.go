@@ -1,9 +1,6 @@
 package report
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Each text has a contrast of at least 4.5 to its background, in both colour schemes, and each line of a
 // picture one of at least 3.
@@ -60,9 +57,6 @@ td.number{white-space:nowrap}
 @media print{body{max-width:none}.scroll{overflow:visible}}
 `
 
-// customProperty is the use of a custom property.
-var customProperty = regexp.MustCompile(`var\(--(\w+)\)`)
-
 // pictureStyle returns the style of a picture that is a file of its own. Programs for slides and drawings do not know
 // custom properties, so that each colour is there itself.
 func pictureStyle() string {
@@ -71,9 +65,14 @@ func pictureStyle() string {
 }
 
 // resolved returns the colours of pictures by the custom properties in a style.
-func resolved(style string) string {
-	return customProperty.ReplaceAllStringFunc(chartStyle, func(use string) string {
-		_, value, _ := strings.Cut(style, "--"+customProperty.FindStringSubmatch(use)[1]+":")
-		return value[:strings.IndexAny(value, ";}")]
-	})
+func resolved(properties string) (style string) {
+	for i, part := range strings.Split(chartStyle, "var(--") {
+		if i > 0 {
+			name, rest, _ := strings.Cut(part, ")")
+			_, value, _ := strings.Cut(properties, "--"+name+":")
+			part = value[:strings.IndexAny(value, ";}")] + rest
+		}
+		style += part
+	}
+	return style
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll.dev/plimsoll/test/harness/hog"
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
@@ -35,9 +37,10 @@ func TestRun_EvictsTheLeakingPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := func(kind string) string {
+	written := func(o options) string {
 		to := output(t)
-		if err := run(t.Context(), to, options{plimsoll: binary, rate: "40MiB", limit: "512", color: "auto", output: kind}); err != nil {
+		o.plimsoll, o.limit, o.color = binary, "512", "auto"
+		if err := run(t.Context(), to, o); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(to.Name())
@@ -46,7 +49,8 @@ func TestRun_EvictsTheLeakingPod(t *testing.T) {
 		}
 		return string(text)
 	}
-	text := written("text")
+	records := filepath.Join(t.TempDir(), "recording")
+	text := written(options{rate: "40MiB", output: "text", period: 10 * time.Second, records: records})
 	for _, want := range []string{"⊖", "✗ 1. jobs/leaky", "✓ jobs/leaky evicted", "✓ still running: shop/web, shop/db, jobs/batch", "✓ OOM kills by the kernel: 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
@@ -55,12 +59,22 @@ func TestRun_EvictsTheLeakingPod(t *testing.T) {
 	if strings.ContainsAny(text, "\x1b\r{") {
 		t.Errorf("control characters or JSON in the text of a file:\n%q", text)
 	}
+	checkReplay(t, binary, records)
 	var r result
-	if err := json.Unmarshal([]byte(written("json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(written(options{rate: "40MiB", output: "json", period: 10 * time.Second})), &r); err != nil {
 		t.Fatalf("with -o json: %v", err)
 	}
 	if r.Evicted != "jobs/leaky" || !slices.Equal(r.Survivors, []string{"shop/web", "shop/db", "jobs/batch"}) || r.Exit <= 0 || r.AvailableAfter < threshold {
 		t.Errorf("result %+v", r)
+	}
+}
+
+// checkReplay checks that the recorded checks decide the same again.
+func checkReplay(t *testing.T, binary, records string) {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), binary, "simulate", "--recording", records).CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "EVICT jobs/leaky") || !strings.HasSuffix(strings.TrimSpace(string(text)), " decide the same, 0 otherwise") {
+		t.Errorf("plimsoll simulate: %v\n%s", err, text)
 	}
 }
 
