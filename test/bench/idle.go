@@ -22,30 +22,34 @@ var usual = population{pods: 110, containers: 2}
 // manyCgroups returns a population of at least that many cgroups, in pods of three containers.
 func manyCgroups(cgroups int) population { return population{pods: (cgroups + 3) / 4, containers: 3} }
 
-const parkLimit, parkAbove, parkThreshold = 2 << 30, 10 * mib, 100 * mib
+const parkLimit, parkThreshold = 2 << 30, 100 * mib
 
-// idle measures the cost of an agent on a node without pressure.
-func idle(ctx context.Context, o options) error { return idleRows(ctx, o, "no pressure", false) }
-
-// parked measures that cost 10 MiB above the threshold.
-func parked(ctx context.Context, o options) error {
-	return idleRows(ctx, o, "parked 10 MiB above the threshold", true)
+// level is the memory of a node.
+type level struct {
+	name  string
+	above int64 // available above the threshold, in bytes; 0: all that the pods leave
 }
 
-func idleRows(ctx context.Context, o options, state string, park bool) error {
-	fmt.Printf("\n## Cost of watching: node of 2 GiB, %s, median (least-most) of %d times %s\n\n", state, o.idleRuns, o.idle)
+var (
+	calm  = level{"no pressure", 0}
+	near  = level{"parked 10 MiB above the threshold", 10 * mib}
+	below = level{"10 MiB below the threshold, disarmed", -10 * mib}
+)
+
+// idle measures the cost of an agent on a node without pressure.
+func idle(ctx context.Context, o options) error { return idleRows(ctx, o, calm) }
+
+// parked measures that cost 10 MiB above the threshold.
+func parked(ctx context.Context, o options) error { return idleRows(ctx, o, near) }
+
+func idleRows(ctx context.Context, o options, l level) error {
+	fmt.Printf("\n## Cost of watching: node of 2 GiB, %s, median (least-most) of %d times %s\n\n", l.name, o.idleRuns, o.idle)
 	fmt.Println("| pods x containers | cgroups | CPU, of one core | wake-ups a second | µs a wake-up | peak RSS | of it anonymous |\n|---|---|---|---|---|---|---|")
 	for _, p := range []population{usual, manyCgroups(o.cgroups)} {
-		costs := make([]cost, 0, o.idleRuns)
-		err := watched(ctx, o, p, park, func(a *trial.Agent) error {
-			for range o.idleRuns {
-				c, err := costOver(ctx, a.PID, o.idle)
-				if err != nil {
-					return err
-				}
-				costs = append(costs, c)
-			}
-			return nil
+		var costs []cost
+		err := watched(ctx, o, p, l, nil, func(a *trial.Agent) (err error) {
+			costs, err = costsOf(ctx, o, a.PID)
+			return err
 		})
 		if err != nil {
 			return err
@@ -55,17 +59,29 @@ func idleRows(ctx context.Context, o options, state string, park bool) error {
 	return nil
 }
 
+// costsOf returns the cost of an agent over each of the runs.
+func costsOf(ctx context.Context, o options, pid int) (costs []cost, err error) {
+	for range o.idleRuns {
+		c, err := costOver(ctx, pid, o.idle)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, c)
+	}
+	return costs, nil
+}
+
 // startTime is the time allowed for the start, which is not measured.
 const startTime = 5 * time.Second
 
-// watched runs measure while an agent watches a node of the population.
-func watched(ctx context.Context, o options, p population, park bool, measure func(*trial.Agent) error) (err error) {
-	n, err := populated(ctx, p, park)
+// watched runs measure while an agent watches a node of the population. It is disarmed below the threshold.
+func watched(ctx context.Context, o options, p population, l level, flags []string, measure func(*trial.Agent) error) (err error) {
+	n, err := populated(ctx, p, l)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	a, err := n.Start(ctx, o.plimsoll, fmt.Sprintf("--eviction-hard=memory.available<%d", parkThreshold))
+	a, err := n.Start(ctx, o.plimsoll, append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", parkThreshold), fmt.Sprintf("--dry-run=%t", l.above < 0)}, flags...)...)
 	if err != nil {
 		return err
 	}
@@ -76,26 +92,25 @@ func watched(ctx context.Context, o options, p population, park bool, measure fu
 	if err := measure(a); err != nil {
 		return err
 	}
-	if len(a.Decisions) > 0 {
+	if l.above >= 0 && len(a.Decisions) > 0 {
 		return fmt.Errorf("the agent made a decision: %+v", <-a.Decisions)
 	}
 	return nil
 }
 
-// populated creates a node with a population of pods. One of them uses enough memory to park
-// the node.
-func populated(ctx context.Context, p population, park bool) (*trial.Node, error) {
+// populated creates a node with a population of pods. One of them uses the memory for the level.
+func populated(ctx context.Context, p population, l level) (*trial.Node, error) {
 	n, err := trial.NewNode("idle", parkLimit)
 	if err != nil {
 		return nil, err
 	}
-	if err := settle(ctx, n, p, park); err != nil {
+	if err := settle(ctx, n, p, l); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-func settle(ctx context.Context, n *trial.Node, p population, park bool) error {
+func settle(ctx context.Context, n *trial.Node, p population, l level) error {
 	names := []string{"app", "sidecar", "proxy"}[:p.containers]
 	spec := "{containers: ["
 	for _, name := range names {
@@ -108,14 +123,14 @@ func settle(ctx context.Context, n *trial.Node, p population, park bool) error {
 		}
 	}
 	h, err := n.AddHog(ctx, "parked", "")
-	if err != nil || !park {
+	if err != nil || l.above == 0 {
 		return err
 	}
 	used, err := n.Usage()
 	if err != nil {
 		return err
 	}
-	_, err = h.Do(ctx, fmt.Sprintf("fill %d", parkLimit-parkThreshold-parkAbove-used))
+	_, err = h.Do(ctx, fmt.Sprintf("fill %d", parkLimit-parkThreshold-l.above-used))
 	return err
 }
 

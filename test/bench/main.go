@@ -43,6 +43,7 @@ var measurements = []struct {
 	{"alarms", alarms},
 	{"idle", idle},
 	{"parked", parked},
+	{"recorder", recorder},
 	{"reaction", reaction},
 	{"regret", regret},
 }
