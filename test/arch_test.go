@@ -193,6 +193,7 @@ var mayUse = []struct {
 	{"github.com/google/cadvisor/", []string{"stats"}, "it provides facts of the machine, and usage of pods on request (docs/internals/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package has the instruments; the others receive functions (docs/internals/decisions/019)"},
+	{"github.com/prometheus/", []string{"internal/metrics", "test/bench"}, "a measurement reads the histograms of an agent from its endpoint"},
 	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "the arguments of containerd/cgroups have its types"},
 }
 
