@@ -214,6 +214,11 @@ func TestOwnerBackoff_EvictsHogRankedBehind(t *testing.T) {
 		if got := slices.Contains(w.evicted(), "default/behind"); got != tc.goes {
 			t.Errorf("%s: evicted %v", about, w.evicted())
 		}
+		for _, d := range w.reported {
+			if d.Decision == Evicted && d.Pod == "default/behind" && (d.LimitedBy != "owner" || !strings.Contains(d.Reason, "the evicted pod behind it exceeds its request")) {
+				t.Errorf("%s: the line does not explain the choice: %+v", about, d)
+			}
+		}
 	}
 }
 

@@ -165,7 +165,11 @@ func (o *Outcome) LimitReason() string {
 		return ""
 	}
 	text := o.Limit.Explain(o.Snapshot.At)
-	if len(o.Ranking) > 0 && !o.LimitBegun { // above a storage limit, each pod is the cause itself
+	switch {
+	case len(o.Ranking) == 0 || o.LimitBegun: // above a storage limit, each pod is the cause itself
+	case o.Evicted != nil:
+		text += "; the evicted pod behind it exceeds its request and holds all that is missing"
+	default:
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
 	if o.LimitedPod == nil {
