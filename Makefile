@@ -178,7 +178,8 @@ pictures: build ## write docs/demo.svg and docs/replay*.svg from runs of the dem
 	bin/demo -plimsoll bin/plimsoll -rate 20MiB -period 1s -recording bin/demo-recording > /dev/null
 	bin/plimsoll simulate --recording bin/demo-recording > bin/replay.txt
 	bin/picture -in bin/replay.txt -out docs/replay.svg -command 'plimsoll simulate --recording incident.recording' -title 'A recording of make demo, repeated'
-	bin/plimsoll simulate --recording bin/demo-recording --config examples/recordings/higher-soft-threshold.yaml | sed '/^Known/,$$d' > bin/replay.txt
+	bin/plimsoll simulate --recording bin/demo-recording --config examples/recordings/higher-soft-threshold.yaml > bin/replay.txt
+	sed -i '/^Known/,$$d' bin/replay.txt
 	bin/picture -in bin/replay.txt -out docs/replay-soft.svg -command 'plimsoll simulate --recording incident.recording --config higher-soft-threshold.yaml' -title 'The same recording with a higher soft threshold'
 	$(GO) -C test/bench/plot run . -tables ../../../docs/internals/measurements.md -out ../../../docs
 	$(GO) run ./test/demo/incident -scenario examples/scenarios/helps-host-path-writer.yaml -out docs/helps.svg

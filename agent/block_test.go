@@ -222,6 +222,47 @@ func TestOwnerBackoff_EvictsHogRankedBehind(t *testing.T) {
 	}
 }
 
+// The line of an eviction names the limit of pods before it in the ranking, and no limit of a pod that has no part in it.
+func TestEvicted_NamesLimitOfPodsBeforeIt(t *testing.T) {
+	quota := limitedRun(t, 20*time.Minute, limiter.Policy{PerHour: 5}, []eviction.Threshold{hard()}, func(w *env) {
+		for i := range 6 {
+			w.later(time.Duration(i)*time.Minute, func() { w.fills(fmt.Sprintf("cheap-%d", i)).Namespace = "cheap" })
+		}
+		w.later(10*time.Minute, func() {
+			w.pods = nil
+			p := w.add("first", 100*mib)
+			p.Namespace, p.Priority = "cheap", -1
+			w.fills("behind")
+		})
+	})
+	storage := liveIn(t, 10*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *env, parts *Parts) {
+		w.disk = 1000 * gib
+		p := limiter.Policy{OwnerBackoff: 30 * time.Minute}
+		parts.Limiter, parts.LimiterSaved, parts.Consumers, w.limits = limiter.New(p), w.saveLimiter, w, p
+		add := func(name, owner string) {
+			q := w.add(name, 1)
+			q.disk, q.Owner = 2*gib, owner
+			q.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
+		}
+		for i := range 4 {
+			w.later(time.Duration(i)*time.Minute, func() { add(fmt.Sprintf("loop-%d", i), "rs") })
+		}
+		w.later(5*time.Minute, func() { add("behind", "other") })
+	})
+	for about, tc := range map[string]struct {
+		of        *env
+		limitedBy string
+	}{"quota": {quota, "quota"}, "storage limit": {storage, ""}} {
+		i := slices.IndexFunc(tc.of.reported, func(d *Decision) bool { return d.Decision == Evicted && d.Pod == "default/behind" })
+		if i < 0 {
+			t.Fatalf("%s: evicted %v", about, tc.of.evicted())
+		}
+		if d := tc.of.reported[i]; d.LimitedBy != tc.limitedBy || strings.Contains(d.Reason, "limited") {
+			t.Errorf("%s: limited by %q: %s", about, d.LimitedBy, d.Reason)
+		}
+	}
+}
+
 // fills adds a pod that fills memory until 84 MiB are available, too slowly for imminent
 // exhaustion.
 func (w *env) fills(name string) *envPod {

@@ -155,9 +155,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	switch {
 	case o.Evicted != nil:
 		a.describe(d, o)
-		if o.Limit.By != limiter.None { // of a pod before it in the ranking
-			d.LimitedBy, d.Reason = o.Limit.By.String(), d.Reason+"; limited: "+o.LimitReason()
-		}
+		a.describePassedLimit(d, o)
 	case verb == Limited, verb == Ineffective:
 		a.describeLimit(d, o)
 	case verb == Blocked:

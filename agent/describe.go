@@ -51,7 +51,9 @@ func (a *Agent) reclaimDone(e *inflight.Eviction, s *signals.Snapshot, why strin
 	}
 	if o := &s.Node[e.Signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
-		d.FreedBytes = number(o.Available - e.AvailableBefore)
+		if e.State() != inflight.DryRun { // else whatever freed memory was no eviction
+			d.FreedBytes = number(o.Available - e.AvailableBefore)
+		}
 	}
 	return d
 }

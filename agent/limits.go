@@ -167,9 +167,7 @@ func (o *Outcome) LimitReason() string {
 	text := o.Limit.Explain(o.Snapshot.At)
 	switch {
 	case len(o.Ranking) == 0 || o.LimitBegun: // above a storage limit, each pod is the cause itself
-	case o.Evicted != nil:
-		text += "; the evicted pod behind it exceeds its request and holds all that is missing"
-	default:
+	case o.Evicted == nil:
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
 	if o.LimitedPod == nil {
@@ -183,6 +181,17 @@ func (a *Agent) describeLimit(d *Decision, o *Outcome) {
 	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
 	if o.LimitedPod != nil {
 		d.Pod, d.UID = o.LimitedPod.Key(), o.LimitedPod.UID
+	}
+}
+
+// describePassedLimit sets the keys of the limit that pods before the evicted one in the ranking met.
+func (a *Agent) describePassedLimit(d *Decision, o *Outcome) {
+	if o.Limit.By == limiter.None || o.EndedByStorageLimit {
+		return
+	}
+	d.LimitedBy = o.Limit.By.String()
+	if o.LimitedPod != nil {
+		d.Reason += "; limited: " + o.LimitReason() + "; the evicted pod behind it exceeds its request and holds all that is missing"
 	}
 }
 

@@ -279,7 +279,7 @@ func (r *reporter) Report(d *agent.Decision) {
 		r.metrics.Evicted(d.Signal)
 		r.lastEviction.Store(&vitals.Eviction{Time: d.Time, Pod: d.Pod, Cause: d.Signal})
 		r.release(d.Signal, d.UID)
-	case d.LimitedBy != "":
+	case d.Decision == agent.Limited || d.Decision == agent.Ineffective: // an eviction behind a limited pod has a limit, too
 		r.reportLimited(d)
 	case d.Decision == agent.NoneHelps:
 		r.reportNoneHelps(d)

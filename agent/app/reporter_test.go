@@ -72,6 +72,19 @@ func TestReporter_CountsSparedPods(t *testing.T) {
 	}
 }
 
+// An eviction behind a limited pod has a limit, too. It is no begin of a limit.
+func TestReporter_CountsBeginOfLimits(t *testing.T) {
+	lines := decisionlog.NewLines(io.Discard)
+	defer lines.Close()
+	r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{LinesDropped: lines.Lost})}
+	for _, verb := range []agent.Verb{agent.Limited, agent.SoftEvicting, agent.WouldEvict, agent.Evicted} {
+		r.Report(&agent.Decision{Decision: verb, LimitedBy: "owner", Signal: signals.MemoryAvailable.String()})
+	}
+	if want := `plimsoll_evictions_limited_total{reason="owner"} 1`; !strings.Contains(scraped(r.metrics), want+"\n") {
+		t.Errorf("%s is not served:\n%s", want, scraped(r.metrics))
+	}
+}
+
 // The event follows once the consumers are known, and again when the signal is exhausted.
 func TestReporter_EventNamesConsumers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

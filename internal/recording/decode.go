@@ -177,9 +177,9 @@ func (in *input) rates(rates *[signals.Count]signals.Rate) {
 // decodeUsage decodes a usage. It returns nil if that is impossible.
 func (d *decoder) decodeUsage(payload []byte) *Usage {
 	in := input{b: payload}
-	absolute := bit(in.byte(), 0)
+	flags := in.byte()
 	switch {
-	case absolute:
+	case bit(flags, 0):
 		clear(d.usage)
 		d.node, d.usageAt = [NodeValueCount]int64{}, 0
 	case !d.haveUsage:
@@ -187,7 +187,7 @@ func (d *decoder) decodeUsage(payload []byte) *Usage {
 	}
 	d.haveUsage = false // until all of it is decoded
 	d.usageAt += time.Duration(in.varint())
-	u := &Usage{At: d.time(d.usageAt), Clock: time.Duration(in.varint())}
+	u := &Usage{At: d.time(d.usageAt), Clock: time.Duration(in.varint()), Cut: bit(flags, cutBit)}
 	in.differences(d.node[:])
 	u.Node = d.node
 	for range in.count(maxCandidates) {

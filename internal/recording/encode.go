@@ -38,7 +38,7 @@ type declared struct {
 	cut    bool         // a part is missing that decides
 }
 
-// cutBit is the place of [Check.Cut] in the first byte of a check.
+// cutBit is the place of [Check.Cut] in the first byte of a check, and of [Usage.Cut] in that of a usage.
 const cutBit = 7
 
 // base is the part of a check that the next one is the difference to.
@@ -290,6 +290,9 @@ func (e *Encoder) Usage(b []byte, u *Usage) (with []byte, ok bool) {
 		o.uvarint(n)
 		o.byte(byte(g.End))
 		delete(e.usage, n)
+	}
+	if o.cut {
+		o.b[from+headSize+1] |= 1 << cutBit
 	}
 	if b, ok = e.seal(o.b, from); !ok {
 		e.haveUsage = false // the next one is absolute

@@ -399,6 +399,26 @@ func TestEncoder_CutsLargeMeasurements(t *testing.T) {
 	}
 }
 
+// A usage without room for its pods says that they are missing.
+func TestEncoder_MarksUsageWithoutAllPods(t *testing.T) {
+	for _, room := range []bool{true, false} {
+		e := NewEncoder(header())
+		b, _ := e.Header(nil)
+		if !room {
+			e.podBytes = e.podLimit
+		}
+		with, ok := e.Usage(b, &Usage{At: at(0), Pods: []PodUsage{{Pod: &signals.Pod{UID: "uid-a", Namespace: "shop", Name: "a"}}}})
+		if !ok {
+			t.Fatal("not encoded")
+		}
+		values, _, damage := read(with)
+		got, is := values[len(values)-1].(*Usage)
+		if !is || got.Cut == room || (len(got.Pods) == 1) != room || damage != (Damage{}) {
+			t.Errorf("room %t: %+v, %+v", room, got, damage)
+		}
+	}
+}
+
 // The memory that a reader needs for pods is bounded: JSON takes many times its size when it is decoded.
 func TestReader_BoundsPods(t *testing.T) {
 	one := func(n, size int) []byte {

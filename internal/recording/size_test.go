@@ -3,6 +3,7 @@ package recording
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -52,9 +53,20 @@ func hour(tb testing.TB, interval, measured time.Duration) []byte {
 	return data
 }
 
+// BenchmarkExcerpt_Hour exports an hour of 110 pods near a threshold.
+func BenchmarkExcerpt_Hour(b *testing.B) {
+	data := hour(b, time.Second, time.Second)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if _, err := Excerpt(data, time.Time{}, time.Time{}, io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // The default ring of 64 MiB holds about four days of a quiet node with 110 pods, and half a day near a
-// threshold. An hour is exported within a second.
-func TestRecording_SizeAndExportOfAnHour(t *testing.T) {
+// threshold.
+func TestRecording_SizeOfAnHour(t *testing.T) {
 	for _, tc := range []struct {
 		about              string
 		interval, measured time.Duration
@@ -68,13 +80,9 @@ func TestRecording_SizeAndExportOfAnHour(t *testing.T) {
 			t.Errorf("%s: %d bytes in an hour, at most %d", tc.about, len(data), tc.limit)
 		}
 		var out bytes.Buffer
-		begun := time.Now()
 		if _, err := Excerpt(data, time.Time{}, time.Time{}, &out); err != nil || out.Len() != len(data) {
 			t.Errorf("%s: %d bytes exported of %d, %v", tc.about, out.Len(), len(data), err)
 		}
-		t.Logf("%s: %d bytes in an hour, exported in %s", tc.about, len(data), time.Since(begun))
-		if took := time.Since(begun); took > 5*time.Second { // a fifth of a second, on a machine without load
-			t.Errorf("%s: exported in %s", tc.about, took)
-		}
+		t.Logf("%s: %d bytes in an hour", tc.about, len(data))
 	}
 }

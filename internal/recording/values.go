@@ -195,6 +195,8 @@ type Usage struct {
 	Node  [NodeValueCount]int64
 	Pods  []PodUsage
 	Gone  []Gone // pods that left since the last usage
+	// Cut: pods are left out, since the segment has no room for what they are. The encoder sets it.
+	Cut bool
 }
 
 // PodUsage is the usage of one pod.

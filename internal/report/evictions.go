@@ -45,7 +45,9 @@ func (r *reading) eviction(moment, t time.Time, uid, pod string, dryRun bool) *e
 	}
 	x := &evicted{at: t, last: t, moment: moment, uid: uid, pod: pod, dryRun: dryRun}
 	r.evictions.add(x)
-	if !dryRun {
+	if dryRun {
+		r.dryRuns++
+	} else {
 		r.noteOwn(uid)
 	}
 	return x

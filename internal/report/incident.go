@@ -39,6 +39,7 @@ type Incident struct {
 	memory     *memory
 
 	evictions  ends[*evicted]
+	dryRuns    int // of the evictions
 	decisions  ends[*decision]
 	refusals   map[string]int // decisions without an eviction, by verb
 	departures ends[departure]

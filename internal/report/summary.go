@@ -66,7 +66,7 @@ func (i *Incident) crossingSentence(h *history, c *crossing) string {
 func (i *Incident) conditionSentences() (all []string) {
 	for n := range i.conditions {
 		if p := &i.conditions[n]; p.count > 0 {
-			all = append(all, fmt.Sprintf("The agent held the condition %s True from %s on, for %s in all.", signals.Condition(n), i.clock(p.first), duration(p.total)))
+			all = append(all, fmt.Sprintf("By the agent's checks the condition %s was True from %s on, for %s in all.", signals.Condition(n), i.clock(p.first), duration(p.total)))
 		}
 	}
 	return all
@@ -87,7 +87,14 @@ func (i *Incident) evictionSentences() (all []string) {
 	if i.evictions.omitted == 0 {
 		all = append(all, enumerated("The agent evicted ", "no pod", done), enumerated("Being disarmed, it would have evicted ", "", dry))
 	} else {
-		all = append(all, fmt.Sprintf("The agent decided on %d evictions; the first was that of %s.", i.evictions.count(), quote(items[0].pod)))
+		all = append(all, "The agent evicted no pod.")
+		if done := i.evictions.count() - i.dryRuns; done > 0 {
+			all[0] = fmt.Sprintf("The agent evicted %s.", plural(done, "pod"))
+		}
+		if i.dryRuns > 0 {
+			all = append(all, fmt.Sprintf("Being disarmed, it would have evicted in %s.", plural(i.dryRuns, "case")))
+		}
+		all = append(all, fmt.Sprintf("The first decision was about %s at %s.", quote(items[0].pod), i.clock(items[0].at)))
 	}
 	different := 0
 	for _, x := range items {

@@ -22,7 +22,7 @@ func TestSummary_Sentences(t *testing.T) {
 	}{
 		{"a leak", leak(t), []string{
 			"The threshold memory.available<100Mi was crossed once, at 12:00:40, for 10s; the least available was 78Mi.",
-			"The agent held the condition MemoryPressure True from 12:00:40 on, for 10s in all.",
+			"By the agent's checks the condition MemoryPressure was True from 12:00:40 on, for 10s in all.",
 			"The agent evicted 1 pod: shop/leaky at 12:00:40.",
 			"1 pod ended as evicted without a recorded eviction by this agent, the first at 12:00:51: shop/batch.",
 			"The kernel's OOM killer ended 2 processes.",
@@ -44,7 +44,9 @@ func TestSummary_Sentences(t *testing.T) {
 		{"many evictions", recorded(t, header(), evictions(5)...), []string{
 			"The agent evicted 5 pods: shop/p-0 at 12:00:00, shop/p-1 at 12:00:10, shop/p-2 at 12:00:20 and 2 more."}},
 		{"more evictions than are listed", recorded(t, header(), evictions(maxEvictions+1)...), []string{
-			"The agent decided on 41 evictions; the first was that of shop/p-0."}},
+			"The agent evicted 41 pods.", "The first decision was about shop/p-0 at 12:00:00."}},
+		{"more dry runs than are listed", recorded(t, header(), dryRuns(maxEvictions+1)...), []string{
+			"The agent evicted no pod.", "Being disarmed, it would have evicted in 41 cases.", "The first decision was about shop/p-0 at 12:00:00."}},
 		{"a kubelet chooses otherwise", recorded(t, header(), logged(t, 0, keys{"decision": "evict", "pod": "shop/b", "uid": "uid-b", "choice": chosen("shop/a", place(2, b, mib, 0, ""))})), []string{
 			"The agent evicted 1 pod: shop/b at 12:00:00.", "A kubelet would have chosen otherwise in 1 case."}},
 		{"no eviction", recorded(t, header(), logged(t, 0, keys{"decision": "none-helps", "signal": "nodefs.available"}), logged(t, 1, keys{"decision": "none-helps", "repeated": "measured", "signal": "nodefs.available"}),
@@ -59,7 +61,7 @@ func TestSummary_Sentences(t *testing.T) {
 		{"OOM kills before", recorded(t, header(), usage(0, 5, used(a, mib, 2)), usage(10, 5, used(a, mib, 2), used(b, mib, 1))), []string{"The kernel's OOM killer ended no process."}},
 		{"another boot", append(recorded(t, header(), usage(0, 1, used(a, mib, 1))), recorded(t, rebooted(), usage(100, 3, used(a, mib, 2)))...), []string{"The kernel's OOM killer ended no process."}},
 		{"a gap in a condition", recorded(t, header(), under(check(0, 1<<30)), under(check(100, 1<<30)), under(check(110, 1<<30))), []string{
-			"The agent held the condition MemoryPressure True from 12:00:00 on, for 10s in all."}},
+			"By the agent's checks the condition MemoryPressure was True from 12:00:00 on, for 10s in all."}},
 		{"another configuration", reloaded(t), []string{
 			"The threshold memory.available<100Mi was crossed once, at 12:00:10, for 10s; the least available was 90Mi.",
 			"The threshold memory.available<300Mi was crossed once, at 12:00:30, and still at the end; the least available was 200Mi.",
@@ -134,6 +136,13 @@ func evictions(n int) (values []any) {
 	for k := range n {
 		p := podOf(numbered("p", k), 0)
 		values = append(values, evicting(check(float64(10*k), 50*mib), p, candidate(p, mib)))
+	}
+	return values
+}
+
+func dryRuns(n int) (values []any) {
+	for _, v := range evictions(n) {
+		values = append(values, dry(v.(*recording.Check)))
 	}
 	return values
 }

@@ -87,7 +87,7 @@ func decisionCounts(s *trial.Summary) *table {
 	return countsTable("Decisions by outcome", []string{"Outcome", "Disarmed", "Armed", "Meaning"},
 		line(trial.SamePod, "another program evicted the same pod for the same resource", d.SamePod, a.SamePod),
 		line(trial.AnotherPod, "another program evicted another pod for the same resource", d.AnotherPod, a.AnotherPod),
-		line(trial.OOMKill, "nothing else was evicted, and the kernel killed for the memory of the node", d.OOMKill, a.OOMKill),
+		line(trial.OOMKill, "nothing else was evicted, and the kernel killed for the memory of the node or of all pods", d.OOMKill, a.OOMKill),
 		line(trial.PlimsollOnly, "nothing else was evicted or killed", d.PlimsollOnly, a.PlimsollOnly),
 		line(trial.Withdrawn, "a soft eviction that did not happen", d.Withdrawn, a.Withdrawn),
 		line(trial.Unknown, "the records do not show what others did", d.Unknown, a.Unknown), all)
@@ -111,6 +111,7 @@ func killCounts(k *trial.OOMKills) *table {
 	}
 	return countsTable("Processes killed, by outcome", []string{"Outcome", "Processes", "Meaning"},
 		line(trial.Avoidable, "Plimsoll would have freed the missing memory before, had it been armed", k.Avoidable),
+		[]string{"of it another pod", strconv.FormatInt(k.OtherPods, 10), "the kernel killed another pod than the one that Plimsoll would have evicted"},
 		line(trial.Despite, "Plimsoll had evicted a pod for memory before", k.Despite),
 		line(trial.NotDecided, "Plimsoll had decided no eviction for memory before", k.NotDecided),
 		line(trial.OwnLimit, "at the limit of a container or of its pod, which no eviction avoids", k.OwnLimit),
@@ -151,6 +152,23 @@ func otherText(o *trial.Other) string {
 	return fmt.Sprintf("%s at %s", cmp.Or(quote(o.Pod), "outside of pods"), o.Time.UTC().Format(time.TimeOnly))
 }
 
+// laterText adds to the act of another how much later than the decision it was, or was noticed.
+func laterText(d *trial.Decision) string {
+	text := otherText(d.Other)
+	if d.Other == nil {
+		return text
+	}
+	how := ", noticed %s %s"
+	if d.Outcome == trial.OOMKill {
+		how = ", %s %s"
+	}
+	by, when := d.Other.Time.Sub(d.Time), "later"
+	if by < 0 {
+		by, when = -by, "earlier"
+	}
+	return text + fmt.Sprintf(how, duration(by.Round(time.Millisecond)), when)
+}
+
 func decisionCells(d *trial.Decision) []string {
 	when, verb := instant(d.Time), "evicted"
 	if d.Repeats > 0 {
@@ -159,7 +177,7 @@ func decisionCells(d *trial.Decision) []string {
 	if d.DryRun {
 		verb = "would evict"
 	}
-	return []string{when, quote(d.Node), quote(d.Pod), verb, causeOf(d), outcomeTexts[d.Outcome], otherText(d.Other), quote(d.Reason), placeText(d.Record)}
+	return []string{when, quote(d.Node), quote(d.Pod), verb, causeOf(d), outcomeTexts[d.Outcome], laterText(d), quote(d.Reason), placeText(d.Record)}
 }
 
 // causeOf returns what a decision was for, what was available, and the least amount within the window.
@@ -172,7 +190,7 @@ func causeOf(d *trial.Decision) string {
 	if d.Available != nil {
 		text += ", available " + s.Definition().Unit.Short(signals.Amount(*d.Available))
 	}
-	if d.Least != nil {
+	if d.Least != nil && d.Outcome == trial.PlimsollOnly { // else others acted meanwhile
 		text += ", lowest later " + s.Definition().Unit.Short(signals.Amount(*d.Least))
 	}
 	return text

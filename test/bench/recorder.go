@@ -51,21 +51,25 @@ func recorderRow(ctx context.Context, o options, l level, records bool) (err err
 	var costs []cost
 	var checks string
 	var written int64
-	began := time.Now()
+	var began time.Time
+	var took time.Duration
 	err = watched(ctx, o, usual, l, flags, func(a *trial.Agent) (err error) {
+		began = time.Now()
 		before, sizeErr := sizeOf(dir)
 		costs, err = costsOf(ctx, o, a.PID)
 		after, lastErr := sizeOf(dir)
 		if err = errors.Join(err, sizeErr, lastErr); err == nil {
 			checks, err = checkDurations(ctx, address)
 		}
-		written = after - before
+		written, took = after-before, time.Since(began)+startTime
+		if err == nil && l.above < 0 && len(a.Decisions) == 0 {
+			err = errors.New("no decision below the threshold")
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	took := time.Since(began) - startTime
 	use := "off | "
 	result := "- | - | -"
 	if records {
@@ -113,7 +117,12 @@ func checkDurations(ctx context.Context, address string) (string, error) {
 	}
 	text := ""
 	for _, share := range []float64{0.5, 0.99, 1} {
-		text += fmt.Sprintf("%g, ", 1000*within(families[name].Metric, share))
+		bound := within(families[name].Metric, share)
+		if bound == upper {
+			text += "beyond the bounds, "
+			continue
+		}
+		text += fmt.Sprintf("%g, ", 1000*bound)
 	}
 	return text[:len(text)-2] + " ms", nil
 }

@@ -26,7 +26,7 @@ func (n *node) conclude() {
 	slices.SortFunc(n.departures, func(a, b departure) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.uid, b.uid)) })
 	n.departures = slices.CompactFunc(n.departures, func(a, b departure) bool { return a.to.Equal(b.to) && a.uid == b.uid })
 	n.sortKills()
-	n.kills = distinct(n.kills, func(k kill) string { return k.uid + " " + k.container }, func(k kill) time.Time { return k.to })
+	n.kills = distinctKills(n.kills)
 	n.addCounted()
 	n.sortKills()
 	slices.SortStableFunc(n.refusals, func(a, b refusal) int { return a.at.Compare(b.at) })
@@ -80,15 +80,25 @@ func (n *node) sortKills() {
 	slices.SortStableFunc(n.kills, func(a, b kill) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.uid, b.uid)) })
 }
 
-// distinct returns the facts without those of the same time and the same key as an earlier one.
-func distinct[T any](facts []T, key func(T) string, at func(T) time.Time) []T {
-	last := map[string]time.Time{}
-	return slices.DeleteFunc(facts, func(f T) bool {
-		k, t := key(f), at(f)
-		before, known := last[k]
-		last[k] = t
-		return known && t.Sub(before) <= sameTime
-	})
+// distinctKills returns the kills without those of the same time and the same container as an earlier one. The place of one
+// that is in a recording, too, is there: a command reads it by its time.
+func distinctKills(kills []kill) []kill {
+	last, all := map[string]int{}, kills[:0]
+	at := map[string]time.Time{}
+	for _, k := range kills {
+		key := k.uid + " " + k.container
+		before, known := last[key]
+		same := known && k.to.Sub(at[key]) <= sameTime
+		at[key] = k.to
+		switch {
+		case !same:
+			last[key] = len(all)
+			all = append(all, k)
+		case k.recorded && !all[before].recorded:
+			all[before].place, all[before].recorded = k.place, true
+		}
+	}
+	return all
 }
 
 // merged returns spans in order, with those that overlap as one.

@@ -56,7 +56,8 @@ func (m *matching) judgeExhaustion(k *kill, row *Kill) {
 		row.setDecision(first, k)
 	case first != nil:
 		row.Outcome = Avoidable
-		row.Reason = fmt.Sprintf("%s were missing, and the end of %s frees %s.", bytesText(first.choice.Shortage), first.pod, bytesText(*first.frees))
+		row.Reason = fmt.Sprintf("%s were missing, and the end of %s frees %s. The kernel killed %s.", bytesText(first.choice.Shortage), first.pod, bytesText(*first.frees),
+			map[bool]string{true: "the same pod", false: "another one"}[k.uid == first.uid])
 		row.setDecision(first, k)
 	case !m.knowsChecks(s):
 		row.Reason = "Checks are not recorded for the whole window before it."

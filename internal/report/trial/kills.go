@@ -17,6 +17,7 @@ type kill struct {
 	limitOf   string
 	processes int64
 	counted   bool // only a counter shows it
+	recorded  bool // in a recording
 	place     Place
 }
 
@@ -54,7 +55,7 @@ func (n *node) addKill(l *line, t time.Time, at Place) {
 		return
 	}
 	n.kills = append(n.kills, kill{span: span{t, t}, uid: uidOf(l.UID), pod: printableName(l.Pod), container: printableName(l.Container),
-		limitOf: cmp.Or(printable(l.LimitOf), unknown), processes: max(l.Kills, 1), place: at})
+		limitOf: cmp.Or(printable(l.LimitOf), unknown), processes: max(l.Kills, 1), place: at, recorded: n.run.header != nil})
 }
 
 // count compares a counter with its last value.

@@ -33,6 +33,8 @@ type decision struct {
 	least     *int64
 	choice    *decisionlog.Choice // nil: it is not recorded
 	frees     *int64              // amount that the end of the pod frees, nil: it is not recorded
+	since     time.Time           // the begin of its pod at the earliest; zero: unknown
+	left      *departure          // the end of its pod at that time or later; nil: none
 	place     Place
 	outcome   Outcome
 	reason    string

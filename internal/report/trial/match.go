@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -67,6 +68,7 @@ type matching struct {
 func match(n *node) *matching {
 	m := &matching{node: n, left: map[string]*departure{}}
 	m.findOthers()
+	m.findPods()
 	m.matchPods()
 	for _, d := range m.decisions {
 		m.decide(d)
@@ -90,12 +92,13 @@ func (m *matching) findOthers() {
 		if m.left[g.uid] == nil {
 			m.left[g.uid] = g
 		}
+		g.since = m.since[g.uid]
 		if at, is := own[g.uid]; !g.end.Evicted() || is && !at.After(g.to) {
 			continue
 		}
 		e := &otherEviction{departure: g, resource: resourceOfEnd(g.end)}
 		switch {
-		case !m.knowsChecks(span{g.from.Add(-m.window), g.to}):
+		case !m.knowsChecks(span{latest(g.from.Add(-m.window), g.since), g.to}):
 			e.outcome, e.reason = Unknown, "Whether Plimsoll evicted it is not recorded."
 		case e.resource == unknown:
 			e.outcome, e.reason = Unknown, "The resource that it was evicted for is not recorded."
@@ -103,6 +106,26 @@ func (m *matching) findOthers() {
 		g.other = e
 		m.others = append(m.others, e)
 	}
+}
+
+// findPods sets the begin and the end of the pod of each decision.
+func (m *matching) findPods() {
+	next := map[string]*departure{}
+	i := len(m.departures) - 1
+	for _, d := range slices.Backward(m.decisions) {
+		for ; i >= 0 && !m.departures[i].to.Before(d.at); i-- {
+			next[m.departures[i].uid] = &m.departures[i]
+		}
+		d.since, d.left = m.since[d.uid], next[d.uid]
+	}
+}
+
+// latest returns the later one of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // resourceOfEnd returns the resource that a pod was evicted for.
@@ -209,12 +232,11 @@ func (m *matching) decideByOwnEnd(d *decision, g *departure) {
 }
 
 // alternatives reports whether one of two pods was there when the other one was chosen, as far as is known.
-func (m *matching) alternatives(d *decision, e *departure) bool {
-	if !m.since[e.uid].After(d.last) && !e.to.Before(d.at) {
+func alternatives(d *decision, e *departure) bool {
+	if !e.since.After(d.last) && !e.to.Before(d.at) {
 		return true
 	}
-	left := m.left[d.uid]
-	return !m.since[d.uid].After(e.to) && (left == nil || !left.to.Before(e.from))
+	return !d.since.After(e.to) && (d.left == nil || !d.left.to.Before(e.from))
 }
 
 // decideByOthers sets the outcome of a decision by what happened to other pods in its window.
@@ -235,7 +257,7 @@ func (m *matching) decideByOthers(d *decision, s span) {
 		case e.outcome == Unknown && (e.resource == unknown || e.resource == d.resource):
 			d.set(Unknown, fmt.Sprintf("Another program may have evicted %s for it. %s", e.pod, e.reason))
 			return
-		case e.resource == d.resource && d.resource != limit && e.decision == nil && another == nil && m.alternatives(d, g):
+		case e.resource == d.resource && d.resource != limit && e.decision == nil && another == nil && alternatives(d, g):
 			another = e
 		}
 	}
@@ -306,14 +328,16 @@ func (m *matching) explainEviction(e *otherEviction) {
 		return
 	}
 	s := e.around(m.window)
-	var near *decision // the last one, which explains it not
+	var before, after *decision // the nearest ones that do not explain it
 	for _, d := range m.decisions {
 		switch {
 		case e.resource == limit || d.resource != e.resource || d.withdrawn || !(span{d.at, d.last}).touches(s):
-		case d.outcome == SamePod || !m.alternatives(d, e.departure):
-			near = d
-		case e.decision == nil:
-			e.decision = d
+		case d.outcome != SamePod && alternatives(d, e.departure):
+			e.decision = cmp.Or(e.decision, d)
+		case !d.at.After(e.to):
+			before = d
+		default:
+			after = cmp.Or(after, d)
 		}
 	}
 	switch {
@@ -321,13 +345,25 @@ func (m *matching) explainEviction(e *otherEviction) {
 		e.outcome, e.reason = AnotherPod, whyAnother(e.decision, e)
 	case !m.knowsChecks(s):
 		e.outcome, e.reason = Unknown, "Checks are not recorded for the whole window."
-	case e.waits() && (near == nil || near.at.After(e.to) || near.last.Before(e.waited.to)):
-		e.outcome, e.reason = OthersOnly, e.whyWaited()
-	case near != nil && near.outcome == SamePod:
-		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(near.at), near.pod)
-	case near != nil:
-		e.outcome, e.reason = OthersOnly, fmt.Sprintf("Plimsoll decided at %s about %s. The two pods were not there at the same time.", clock(near.at), near.pod)
 	default:
-		e.outcome, e.reason = OthersOnly, m.lastRefusal(s, e.resource).sentence()
+		e.outcome, e.reason = OthersOnly, m.whyNotDecided(e, s, before, after)
 	}
+}
+
+// whyNotDecided explains that no decision was about an eviction by another program. Before and after are the nearest ones
+// about the resource.
+func (m *matching) whyNotDecided(e *otherEviction, s span, before, after *decision) string {
+	refusal := m.lastRefusal(span{s.from, e.to}, e.resource)
+	near := cmp.Or(before, after)
+	switch {
+	case refusal != nil && (before == nil || refusal.at.After(before.last)) && (!e.waits() || !refusal.at.Before(e.waited.from)):
+		return refusal.sentence()
+	case e.waits() && (before == nil || before.last.Before(e.waited.to)):
+		return e.whyWaited()
+	case near == nil:
+		return m.lastRefusal(s, e.resource).sentence()
+	case near.outcome == SamePod:
+		return fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(near.at), near.pod)
+	}
+	return fmt.Sprintf("Plimsoll decided at %s about %s. The two pods were not there at the same time.", clock(near.at), near.pod)
 }

@@ -2,9 +2,11 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/internal/recording"
@@ -69,6 +71,32 @@ func waitAt(from, to uint64) func(c *recording.Check) {
 	}
 }
 
+// usageAt reports whether a usage is that of a check at a second.
+func usageAt(u *recording.Usage, second float64) bool { return u.At.Equal(at(second + 1)) }
+
+// without returns what leaves a pod out of the usage after a second.
+func without(pod string, second float64) func(*recording.Usage) {
+	return func(u *recording.Usage) {
+		if usageAt(u, second) {
+			u.Pods = slices.DeleteFunc(u.Pods, func(p recording.PodUsage) bool { return p.Pod.Name == pod })
+		}
+	}
+}
+
+// again returns what adds a pod to the usages from a second on.
+func again(pod string, second float64) func(*recording.Usage) {
+	return func(u *recording.Usage) {
+		if !u.At.Before(at(second)) {
+			u.Pods = append(u.Pods, recording.PodUsage{Pod: podOf(pod)})
+		}
+	}
+}
+
+// both returns what has the effect of two changes of a check.
+func both(a, b func(*recording.Check)) func(*recording.Check) {
+	return func(c *recording.Check) { a(c); b(c) }
+}
+
 // with returns the lines and another one.
 func with(lines map[float64]keys, seconds float64, line keys) map[float64]keys {
 	lines[seconds] = line
@@ -104,6 +132,10 @@ func TestMatch_SamePod(t *testing.T) {
 			[]string{"decision 300 shop/a plimsoll-only", "eviction 381 shop/a others-only"}, "No decision of Plimsoll about the resource is recorded"},
 		{"the same pod, in a repeated dry run", moments{lines: with(with(would("a"), 330, about("would-evict", "a")), 360, about("would-evict", "a")), gone: map[int]ends{390: {"a": memory}}},
 			[]string{"decision 300 shop/a same-pod shop/a", "eviction 391 shop/a same-pod"}, ""},
+		{"the same pod, soon after the beginning", moments{lines: map[float64]keys{30: about("would-evict", "d")}, begin: map[string]int{"d": 20}, gone: map[int]ends{40: {"d": memory}}},
+			[]string{"decision 30 shop/d same-pod shop/d", "eviction 41 shop/d same-pod"}, ""},
+		{"the same pod, which was there before the beginning", moments{lines: map[float64]keys{30: about("would-evict", "d")}, gone: map[int]ends{40: {"d": memory}}},
+			[]string{"decision 30 shop/d unknown", "eviction 41 shop/d unknown"}, "Whether Plimsoll evicted it is not recorded."},
 		{"the same pod for another resource", moments{lines: would("a"), gone: map[int]ends{310: {"a": disk}}},
 			[]string{"decision 300 shop/a unknown", "eviction 311 shop/a unknown"}, "Another program evicted it for another resource: ephemeral-storage."},
 		{"the same pod for an unknown resource", moments{lines: would("a"), gone: map[int]ends{310: {"a": recording.EndEvicted}}},
@@ -141,12 +173,26 @@ func TestMatch_AnotherPod(t *testing.T) {
 			[]string{"decision 300 shop/d plimsoll-only", "eviction 271 shop/c others-only"}, "Plimsoll decided at 12:05:00 about shop/d. The two pods were not there at the same time."},
 		{"another pod that left before, beside it", moments{lines: would("d"), begin: map[string]int{"d": 260}, gone: map[int]ends{270: {"c": memory}}},
 			[]string{"decision 300 shop/d another-pod shop/c", "eviction 271 shop/c another-pod"}, ""},
+		{"another pod, which was not measured once", moments{lines: would("a"), gone: map[int]ends{280: {"b": memory}}, usages: without("a", 400)},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 281 shop/b another-pod"}, ""},
+		{"another pod, which came back", moments{lines: would("a"), gone: map[int]ends{100: {"a": recording.EndUnknown}, 280: {"b": memory}}, usages: again("a", 150)},
+			[]string{"decision 300 shop/a another-pod shop/b", "eviction 281 shop/b another-pod"}, ""},
 		{"others alone", moments{lines: map[float64]keys{290: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:04:50: no pod helps."},
 		{"while checks waited", moments{checks: waitAt(290, 300), gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Memory was below a threshold from 12:04:50 to 12:05:00. Exhaustion was not imminent, and no periodic check of Plimsoll was due."},
 		{"while checks waited, for another resource", moments{checks: waitAt(290, 300), gone: map[int]ends{310: {"b": disk}}},
 			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
+		{"while checks waited, until one refused", moments{checks: waitAt(280, 290), lines: map[float64]keys{300: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:05:00: no pod helps."},
+		{"some checks after they waited", moments{checks: waitAt(250, 260), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
+		{"while checks waited after lost ones", moments{checks: both(waitAt(250, 300), func(c *recording.Check) {
+			if c.Seq == 280 {
+				c.Lost = 1
+			}
+		}), gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b unknown"}, "Whether Plimsoll evicted it is not recorded."},
 		{"long after checks waited", moments{checks: waitAt(200, 210), gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
 		{"while checks waited after a match", moments{lines: would("a"), checks: waitAt(320, 320), gone: map[int]ends{310: {"a": memory}, 330: {"b": memory}}},
@@ -163,6 +209,31 @@ func TestMatch_AnotherPod(t *testing.T) {
 }
 
 // Without the records of a whole window a decision is unknown, unless its pod was evicted.
+// The begin of a pod is known if the usage before its first one has all pods. It is never later than a measurement.
+func TestNode_BeginOfPods(t *testing.T) {
+	usage := func(cut bool, names ...string) *recording.Usage {
+		u := &recording.Usage{Cut: cut}
+		for _, name := range names {
+			u.Pods = append(u.Pods, recording.PodUsage{Pod: podOf(name)})
+		}
+		return u
+	}
+	n := quietNode(NewReading(Options{}))
+	for _, x := range []struct {
+		second int
+		usage  *recording.Usage
+	}{{0, usage(false, "first")}, {10, usage(false, "first", "late")}, {20, usage(true, "late")}, {30, usage(false, "first", "late", "after-cut")}, {40, usage(false, "late")}, {50, usage(false, "first", "back")}} {
+		n.addUsage(x.usage, at(float64(x.second)), Place{})
+	}
+	n.run.pause()
+	n.addUsage(usage(false, "resumed"), at(70), Place{})
+	n.addUsage(usage(false, "late"), at(-5), Place{}) // an earlier file
+	want := map[string]time.Time{"uid-first": {}, "uid-late": {}, "uid-after-cut": {}, "uid-back": at(40), "uid-resumed": {}}
+	if !maps.Equal(n.since, want) {
+		t.Errorf("got %v, want %v", n.since, want)
+	}
+}
+
 func TestMatch_Unknown(t *testing.T) {
 	checkMatches(t, []matchCase{
 		{"Plimsoll alone", moments{lines: would("a")}, []string{"decision 300 shop/a plimsoll-only"}, ""},
@@ -282,11 +353,25 @@ func TestMatch_TwoAgents(t *testing.T) {
 	}
 }
 
+// An avoidable kill of the pod that Plimsoll decided to evict is none of another pod.
+func TestReport_CountsAvoidableKillsOfOtherPods(t *testing.T) {
+	for pod, want := range map[string]OOMKills{"a": {Total: 1, Avoidable: 1}, "b": {Total: 1, Avoidable: 1, OtherPods: 1}} {
+		m := moments{node: "n", to: 600, lines: map[float64]keys{300: about("would-evict", "a"), 305: killed(pod, "node")}, kills: map[int]int64{305: 1}}
+		r := compare(t, Options{}, m.recorded(t))
+		if got := r.Summary.OOMKills; got != want {
+			t.Errorf("%s: %+v", pod, got)
+		}
+		if says := strings.Contains(reasons(r), "The kernel killed the same pod."); says != (pod == "a") {
+			t.Errorf("%s: %s", pod, reasons(r))
+		}
+	}
+}
+
 // A line may stand for many processes, which the summary counts. Each has the outcome of the line.
 func TestReport_CountsProcessesOfKills(t *testing.T) {
 	m := moments{node: "n", to: 600, lines: map[float64]keys{300: about("would-evict", "a"), 305: killed("b", "node"), 400: killed("b", "container")}, kills: map[int]int64{305: 50, 400: 2}}
 	m.lines[305]["kills"], m.lines[400]["kills"] = 50, 2
-	if got := compare(t, Options{}, m.recorded(t)).Summary.OOMKills; got != (OOMKills{Total: 52, Avoidable: 50, OwnLimit: 2}) {
+	if got := compare(t, Options{}, m.recorded(t)).Summary.OOMKills; got != (OOMKills{Total: 52, Avoidable: 50, OtherPods: 50, OwnLimit: 2}) {
 		t.Errorf("%+v", got)
 	}
 }

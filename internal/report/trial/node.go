@@ -27,7 +27,7 @@ type node struct {
 	withdrawals []moment
 	refusals    []refusal
 	departures  []departure
-	since       map[string]time.Time // when pods were first measured, at the earliest, by UID. Others were there before
+	since       map[string]time.Time // the begin of each measured pod at the earliest, by UID; zero: unknown
 	kills       []kill
 	increments  []increment
 	arming      []string
@@ -64,7 +64,8 @@ type departure struct {
 	uid, pod string
 	end      recording.End
 	place    Place
-	waited   span           // that of the run before it, zero: none within the window
+	since    time.Time      // its begin at the earliest; zero: unknown
+	waited   span           // the checks of the run that waited right before it; zero: none
 	other    *otherEviction // nil: it is no eviction by another program
 }
 
@@ -90,8 +91,10 @@ type run struct {
 	pods     map[string]bool
 	missing  map[string]span // pods that were measured before and not now, by UID
 	open     []*decision     // with a window that may not have ended
+	cut      bool            // the last usage lacks pods
 	waits    bool            // the last check left a crossed memory threshold to the next periodic one
 	waited   span            // of such checks, the last time without another check in between
+	resumed  time.Time       // the first check after that; zero: none
 }
 
 // defaultPeriod is the time between two periodic checks if the configuration does not have it.
@@ -117,7 +120,10 @@ func periodOf(h *recording.Header) time.Duration {
 func pauseOf(interval time.Duration) time.Duration { return 3*interval + time.Second }
 
 // pause notes that values may be missing before the next one.
-func (r *run) pause() { r.checked, r.used, r.counted = time.Time{}, time.Time{}, time.Time{} }
+func (r *run) pause() {
+	r.checked, r.used, r.counted = time.Time{}, time.Time{}, time.Time{}
+	r.waits, r.waited = false, span{}
+}
 
 // begin begins a segment, and maybe a run.
 func (n *node) begin(h *recording.Header) {
@@ -198,6 +204,9 @@ func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 	if c.Lost > 0 {
 		r.checked = time.Time{}
 	}
+	if r.checked.IsZero() || t.Before(r.checked) || t.Sub(r.checked) > pauseOf(r.period) {
+		r.waits, r.waited = false, span{}
+	}
 	n.checks = n.extend(n.checks, r.checked, t, pauseOf(r.period))
 	for len(n.checkRuns) < len(n.checks) {
 		n.checkRuns = append(n.checkRuns, r.number)
@@ -214,18 +223,23 @@ func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 func (r *run) noteWait(c *recording.Check, t time.Time) {
 	reason := eviction.Reason(c.Reason)
 	waits := reason == eviction.NotImminent || reason == eviction.Unconfirmed
-	if waits && !r.waits {
-		r.waited.from = t
-	}
-	if waits {
+	switch {
+	case waits && r.waits:
 		r.waited.to = t
+	case waits:
+		r.waited, r.resumed = span{t, t}, time.Time{}
+	case r.waits:
+		r.resumed = t
 	}
 	r.waits = waits
 }
 
-// waitedIn returns the time in which checks waited, if it ends within a time; else zero.
-func (r *run) waitedIn(s span) span {
-	if r.waited.to.IsZero() || r.waited.to.Before(s.from) || r.waited.to.After(s.to) {
+// noticed bounds the time from the end of a pod's processes until its end is noticed.
+const noticed = 10 * time.Second
+
+// waitedBefore returns the time in which checks waited, if they did until a pod ended; else zero.
+func (r *run) waitedBefore(end span) span {
+	if r.waited.to.IsZero() || r.waited.from.After(end.to) || !r.waits && r.resumed.Before(end.from.Add(-noticed)) {
 		return span{}
 	}
 	return r.waited
@@ -307,9 +321,7 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 		p := &u.Pods[i]
 		uid := uidOf(p.Pod.UID)
 		now[uid] = true
-		if isNext && !r.pods[uid] {
-			n.noteBegin(uid, s.from)
-		}
+		n.noteBegin(uid, s, isNext && !r.cut && !u.Cut)
 		n.count(uid, p.Pod.Key(), p.Values[recording.OOMKills], t, at)
 	}
 	for _, g := range u.Gone {
@@ -317,19 +329,26 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 		delete(r.pods, uid)
 		delete(r.missing, uid)
 		if !n.full(len(n.departures), 1) {
-			n.departures = append(n.departures, departure{span: s, uid: uid, pod: printableName(g.Pod.Key()), end: g.End, place: at, waited: r.waitedIn(span{s.from.Add(-n.window), t})})
+			n.departures = append(n.departures, departure{span: s, uid: uid, pod: printableName(g.Pod.Key()), end: g.End, place: at, waited: r.waitedBefore(s)})
 		}
 	}
 	if isNext {
 		n.noteMissing(now, s)
 	}
-	r.used, r.pods = t, now
+	r.used, r.pods, r.cut = t, now, u.Cut
 }
 
-// noteBegin notes a pod that is measured and was not before.
-func (n *node) noteBegin(uid string, t time.Time) {
-	if before, known := n.since[uid]; !known && !n.full(len(n.since), 1) || known && t.Before(before) {
-		n.since[uid] = t
+// noteBegin notes the begin of a measured pod. It is known if the usage at the begin of the span has all pods, and the pod
+// was measured at no other time before.
+func (n *node) noteBegin(uid string, s span, complete bool) {
+	before, known := n.since[uid]
+	switch {
+	case known && before.After(s.to): // the time of day was set, or it is an earlier file
+		n.since[uid] = time.Time{}
+	case !known && !n.full(len(n.since), 1) && complete:
+		n.since[uid] = s.from
+	case !known:
+		n.since[uid] = time.Time{}
 	}
 }
 

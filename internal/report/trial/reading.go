@@ -83,8 +83,11 @@ func (r *Reading) AddRecording(file string, data []byte) error {
 	if n != nil && damage != before { // at its end
 		n.run.pause()
 	}
-	if damage.Any() {
+	switch {
+	case damage.Any():
 		r.note(fmt.Sprintf("%s is not readable in part: %s.", shown, &damage))
+	case damage.Tail > 0:
+		r.note(fmt.Sprintf("%s ends within a record, or has %d of an agent that was killed: see whether the export broke off.", shown, damage.Tail))
 	}
 	return damage.Err(file)
 }

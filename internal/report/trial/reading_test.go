@@ -160,6 +160,43 @@ func TestReport_OfDecisionLogAlone(t *testing.T) {
 	}
 }
 
+// An OOM kill in both files has its place in the recording, where a command finds it.
+func TestReport_PlaceOfKillIsInRecording(t *testing.T) {
+	m := moments{node: "n", to: 600, lines: map[float64]keys{305: killed("b", "node")}, kills: map[int]int64{305: 1}}
+	for _, linesFirst := range []bool{true, false} {
+		r := NewReading(Options{})
+		add := []func() error{
+			func() error { return r.AddDecisions("n.jsonl", "n", lineOf(t, 305, killed("b", "node"))) },
+			func() error { return r.AddRecording("n.recording", m.recorded(t)) },
+		}
+		if !linesFirst {
+			slices.Reverse(add)
+		}
+		for _, f := range add {
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := reportOf(t, r).OOMKills; len(got) != 1 || got[0].Record.File != "n.recording" {
+			t.Errorf("lines first %t: %+v", linesFirst, got)
+		}
+	}
+}
+
+// An export that broke off is noted: without its end it looks like one of a shorter time.
+func TestReport_NotesRecordingThatEndsWithinRecord(t *testing.T) {
+	data := evicting("n").recorded(t)
+	for cut, want := range map[int]int{0: 0, 3: 1} {
+		r := NewReading(Options{})
+		if err := r.AddRecording("x", data[:len(data)-cut]); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(strings.Join(reportOf(t, r).Missing, "\n"), "x ends within a record"); got != want {
+			t.Errorf("%d bytes are missing: %d notes", cut, got)
+		}
+	}
+}
+
 // A decision of a check without its line counts too.
 func TestReport_OfCheckWithoutLine(t *testing.T) {
 	evict := func(dry bool) func(*recording.Check) {

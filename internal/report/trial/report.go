@@ -64,6 +64,7 @@ type Evictions struct {
 type OOMKills struct {
 	Total      int64 `json:"total"`
 	Avoidable  int64 `json:"avoidable"`
+	OtherPods  int64 `json:"avoidableOfOtherPods"` // of the avoidable ones, those of another pod than Plimsoll decided to evict
 	Despite    int64 `json:"despite"`
 	NotDecided int64 `json:"notDecided"`
 	OwnLimit   int64 `json:"ownLimit"`
@@ -109,7 +110,7 @@ type Decision struct {
 	Resource  string    `json:"resource"` // memory, ephemeral-storage, inodes, pids, limit or unknown
 	Threshold string    `json:"threshold,omitempty"`
 	// Available is the amount of the signal in that check, and Least the smallest one in recorded checks until the end
-	// of the window.
+	// of the window, whatever happened meanwhile.
 	Available *int64  `json:"available,omitempty"`
 	Least     *int64  `json:"leastAvailable,omitempty"`
 	Outcome   Outcome `json:"outcome"`

@@ -168,6 +168,9 @@ func (c *OOMKills) add(k *Kill) {
 	switch k.Outcome {
 	case Avoidable:
 		of = &c.Avoidable
+		if k.UID != k.Decision.UID {
+			c.OtherPods = sum(c.OtherPods, k.Processes)
+		}
 	case Despite:
 		of = &c.Despite
 	case NotDecided:

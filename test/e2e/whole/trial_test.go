@@ -74,7 +74,7 @@ func TestNode_ReportsTrial(t *testing.T) {
 	took := time.Since(began)
 	s.recordWindow()
 	memory.stop()
-	seen := s.countIndependently(memory, s.machineKills()-kills)
+	seen := s.countIndependently(began, memory, s.machineKills()-kills)
 	t.Logf("%d steps in %s: the kubelet evicted %d pods, OOM kills of the kernel: %d, the agent's log has %d decisions, memory was below the threshold in %d s",
 		w.steps, took.Round(time.Second), len(seen.evictions), seen.kills, len(seen.decisions), memory.secondsBelow())
 	seen.check(t, s.trialReport(), took)
@@ -291,16 +291,20 @@ type trialKill struct {
 	at             time.Time // whole seconds
 }
 
-// killedContainers returns the ends of containers that the kernel killed, of every pod of the API server: also of those that
-// were started again.
-func (s *env) killedContainers() (all []trialKill) {
+// killedContainers returns the ends of containers that the kernel killed since a time, of every pod of the API server: also of
+// those that were started again.
+func (s *env) killedContainers(since time.Time) (all []trialKill) {
 	known := map[string]bool{}
 	for _, uid := range s.rec.PodUIDs() {
-		for _, state := range s.rec.PodStates(uid) {
+		states := s.rec.PodStates(uid)
+		// A kubelet can report the end of an evicted pod's container before the reason.
+		evictedOnce := slices.ContainsFunc(states, evicted)
+		for _, state := range states {
 			for _, c := range state.Status.ContainerStatuses {
 				for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 					// The runtime's notice of an OOM kill can be later than that of the exit.
-					if end == nil || end.Reason != "OOMKilled" && end.ExitCode != 137 || evicted(state) || known[end.ContainerID] {
+					killed := end != nil && (end.Reason == "OOMKilled" || end.ExitCode == 137 && !evictedOnce)
+					if !killed || known[end.ContainerID] || end.FinishedAt.Time.Before(since.Truncate(time.Second)) {
 						continue
 					}
 					known[end.ContainerID] = true
@@ -313,10 +317,10 @@ func (s *env) killedContainers() (all []trialKill) {
 }
 
 // countIndependently counts what happened.
-func (s *env) countIndependently(memory *availableMemory, kills int64) *trialCount {
+func (s *env) countIndependently(began time.Time, memory *availableMemory, kills int64) *trialCount {
 	s.Helper()
 	s.must(memory.err)
-	n := &trialCount{evictions: map[string]time.Time{}, killed: s.killedContainers(), kills: kills, memory: memory}
+	n := &trialCount{evictions: map[string]time.Time{}, killed: s.killedContainers(began), kills: kills, memory: memory}
 	for _, p := range *s.cast {
 		states := s.rec.PodStates(p.Object.UID)
 		if i := slices.IndexFunc(states, evicted); i >= 0 {
