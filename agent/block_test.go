@@ -230,8 +230,10 @@ func TestEvicted_NamesLimitOfPodsBeforeIt(t *testing.T) {
 		}
 		w.later(10*time.Minute, func() {
 			w.pods = nil
-			p := w.add("first", 100*mib)
-			p.Namespace, p.Priority = "cheap", -1
+			for name, size := range map[string]signals.Amount{"small": 5 * mib, "large": 100 * mib} {
+				p := w.add(name, size)
+				p.Namespace, p.Priority = "cheap", -1
+			}
 			w.fills("behind")
 		})
 	})
