@@ -20,12 +20,20 @@ Assumed:
   happens lies between the two, unless it grows faster than before. A pod that replaced it runs beside it.
 - A kill succeeds, and a soft eviction takes no time. Garbage collection, disks and PIDs, and pods above limits of
   their own are as recorded.
-- OOM kills are as recorded, but for those for the memory of the node. If pods keep their size, any memory more than
-  was recorded avoids one. If they go on growing, only the missing amount does, and only if a decision in dry run
-  in the minute before the kill shows that amount.
+- OOM kills are as recorded, but for those for the memory of the node or of all pods. If pods keep their size, any
+  memory more than was recorded avoids one. If they go on growing, only the missing amount does, and only if a
+  decision in dry run in the minute before the kill shows that amount.
 - Between recorded checks nothing is decided: where memory was far from the thresholds of the recording, early
   checks are not recorded, so that a higher threshold may act up to a monitoring period earlier than here.
 `
+
+// rounded rounds a time to seconds, and a shorter one to milliseconds.
+func rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
 
 // WriteText writes the comparison as a table, with the evictions and what is assumed. It returns the
 // first error of w.
@@ -45,7 +53,7 @@ func (c *Counterfactual) WriteText(w io.Writer) error {
 	row("pods evicted", func(o *Course) string { return fmt.Sprint(len(o.Evictions)) })
 	row("checks that spared pods", func(o *Course) string { return fmt.Sprint(o.Spared) })
 	for condition := range signals.Condition(signals.ConditionCount) {
-		row(condition.String(), func(o *Course) string { return o.Pressure[condition].Round(time.Second).String() })
+		row(condition.String(), func(o *Course) string { return rounded(o.Pressure[condition]).String() })
 	}
 	row("least memory left", func(o *Course) string {
 		if !o.Least.Known {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,10 @@ func TestDecisions_ListAndExport(t *testing.T) {
 func TestDecisions_ExitStatus(t *testing.T) {
 	dir := decided(t)
 	quiet, _ := recorded(t)
+	lines := filepath.Join(t.TempDir(), "node.jsonl")
+	if err := os.WriteFile(lines, []byte(`{"time":"2026-03-01T12:00:00Z","decision":"evict"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]struct {
 		status int
 		text   string
@@ -76,6 +81,7 @@ func TestDecisions_ExitStatus(t *testing.T) {
 		dir + "/none":                       {exitFailed, "no such file"},
 		"--end=100h " + dir:                 {exitFailed, "none is stored in the given time"},
 		quiet:                               {exitFailed, "none is stored"},
+		lines:                               {exitInvalid, "no frame of a recording is readable"},
 		"--decision-log-dir=" + t.TempDir(): {exitFailed, "the directory has no segment"},
 	} {
 		status, out, errs := plimsoll("", append([]string{"recording", "decisions"}, strings.Fields(args)...)...)

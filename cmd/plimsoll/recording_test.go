@@ -72,7 +72,7 @@ func TestRecording_ListAndInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"agent 1.2.3 on node node-7, Linux 6.1, cgroup v2, boot b\n", "from " + from + " to " + to, "60 periodic, 0 early; 0 considered"}
+	want := []string{"agent 1.2.3 on node node-7, Linux 6.1, cgroup v2, boot b\n", "from " + from + " to " + to, "60 periodic, 0 early; 0 ranked pods"}
 	for _, args := range [][]string{{"--recording-dir=" + dir}, {dir}, {filepath.Join(dir, "0000000001.segment")}, {"-"}} {
 		status, out, errs := plimsoll(string(data), append([]string{"recording", "info"}, args...)...)
 		for _, part := range want {

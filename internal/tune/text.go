@@ -33,7 +33,7 @@ func (r *Result) Text(all bool) string {
 		fmt.Fprintf(&b, "%s not on the front: another one is at least as good by every bound. --all shows them.\n", plural(hidden, "threshold"))
 	}
 	b.WriteString("\nThe front is that of evictions against " + map[string]string{"nodes": "nodes", "time": "time"}[r.By] + " exhausted. FROM..TO are the bounds of a replay. A node counts as exhausted\n" +
-		"if no memory was left at a check, or the kernel's OOM killer acted for the memory of the node.\n")
+		"if no memory was left at a check, or the kernel's OOM killer acted for the memory of the node or of all pods.\n")
 	b.WriteString(simulate.Explanation)
 	for _, node := range r.Overlapping {
 		fmt.Fprintf(&b, "Recordings of node %s overlap: what happened at that time counts more than once.\n", node)

@@ -61,7 +61,10 @@ before now, such as 15m.`,
 			return err
 		}
 		err = d.print(data, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		if errors.Is(err, errNoDecision) && p.DecisionDir != "" {
+		switch {
+		case errors.Is(err, recording.ErrNoRecording):
+			return p.Invalid(err)
+		case errors.Is(err, errNoDecision) && p.DecisionDir != "":
 			return fmt.Errorf("%w, or the --decision-log-dir of the agent", err)
 		}
 		return err
@@ -81,8 +84,9 @@ type decisions struct {
 func (d *decisions) print(data []byte, out, notes io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<20)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	n, r := 0, recording.NewReader(data)
+	n, frames, r := 0, 0, recording.NewReader(data)
 	for e := r.Next(); e != nil; e = r.Next() {
+		frames++
 		if e.Decision == nil || !d.begin.IsZero() && e.Time().Before(d.begin) || !d.end.IsZero() && e.Time().After(d.end) {
 			continue
 		}
@@ -98,7 +102,10 @@ func (d *decisions) print(data []byte, out, notes io.Writer) error {
 	if damage := r.Damage(); damage.Any() {
 		fmt.Fprintf(notes, "not readable: %s\n", &damage)
 	}
-	if n == 0 {
+	switch {
+	case frames == 0:
+		return fmt.Errorf("print the decisions of a recording: %w", recording.ErrNoRecording)
+	case n == 0:
 		return errNoDecision
 	}
 	if err := errors.Join(table.Flush(), w.Flush()); err != nil {

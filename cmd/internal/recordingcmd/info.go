@@ -47,8 +47,8 @@ func describe(info *recording.Info) string {
 		h := r.Header
 		fmt.Fprintf(&b, "agent %s on node %s, Linux %s, cgroup v%d, boot %s\n", h.Version, orUnknown(h.Node), orUnknown(h.Kernel), h.CgroupVersion, orUnknown(h.BootID))
 		fmt.Fprintf(&b, "  recorded   from %s to %s, %s, segments: %d\n", Moment(r.From), Moment(r.To), Size(r.Bytes), r.Segments)
-		fmt.Fprintf(&b, "  checks     %d periodic, %d early; %d considered pods or garbage, and %d found the same again\n", r.Periodic, r.Early, r.Considered, r.Brief)
-		fmt.Fprintf(&b, "  decisions  %d; %d pods evicted by the agent, %d in dry run\n", r.Decisions, r.Evicted, r.DryRun)
+		fmt.Fprintf(&b, "  checks     %d periodic, %d early; %d ranked pods or collected garbage, and %d found the same as one before\n", r.Periodic, r.Early, r.Considered, r.Brief)
+		fmt.Fprintf(&b, "  decisions  %d; evictions by the agent: %d, in dry run: %d with repetitions\n", r.Decisions, r.Evicted, r.DryRun)
 		fmt.Fprintf(&b, "  pods       up to %d, measured %d times; %d ended as evicted, by any program\n", r.MaxPods, r.Usages, r.PodsEvicted)
 		if r.OOMKills != recording.Unknown {
 			fmt.Fprintf(&b, "  OOM killer %d processes killed on the machine\n", r.OOMKills)

@@ -198,14 +198,15 @@ func (d *decision) join(other *decision) {
 	}
 }
 
-// lastRefusal returns the last decision without an eviction in a time, about a resource; nil if there is none.
-func (n *node) lastRefusal(s span, resource string) *refusal {
+// lastRefusal returns the last decision without an eviction in a time, about a resource; nil if there is none. Those that
+// only wait count on request.
+func (n *node) lastRefusal(s span, resource string, waiting bool) *refusal {
 	for i := range slices.Backward(n.refusals) {
 		r := &n.refusals[i]
 		if r.at.Before(s.from) {
 			break
 		}
-		if r.resource == resource && !r.at.After(s.to) {
+		if r.resource == resource && !r.at.After(s.to) && (waiting || r.verb != "pending") {
 			return r
 		}
 	}

@@ -62,7 +62,7 @@ func (m *matching) judgeExhaustion(k *kill, row *Kill) {
 	case !m.knowsChecks(s):
 		row.Reason = "Checks are not recorded for the whole window before it."
 	default:
-		row.Outcome, row.Reason = NotDecided, m.lastRefusal(s, string(signals.Memory)).sentence()
+		row.Outcome, row.Reason = NotDecided, m.lastRefusal(s, string(signals.Memory), true).sentence()
 	}
 }
 

@@ -353,7 +353,7 @@ func (m *matching) explainEviction(e *otherEviction) {
 // whyNotDecided explains that no decision was about an eviction by another program. Before and after are the nearest ones
 // about the resource.
 func (m *matching) whyNotDecided(e *otherEviction, s span, before, after *decision) string {
-	refusal := m.lastRefusal(span{s.from, e.to}, e.resource)
+	refusal := m.lastRefusal(span{s.from, e.to}, e.resource, !e.waits())
 	near := cmp.Or(before, after)
 	switch {
 	case refusal != nil && (before == nil || refusal.at.After(before.last)) && (!e.waits() || !refusal.at.Before(e.waited.from)):
@@ -361,7 +361,7 @@ func (m *matching) whyNotDecided(e *otherEviction, s span, before, after *decisi
 	case e.waits() && (before == nil || before.last.Before(e.waited.to)):
 		return e.whyWaited()
 	case near == nil:
-		return m.lastRefusal(s, e.resource).sentence()
+		return m.lastRefusal(s, e.resource, true).sentence()
 	case near.outcome == SamePod:
 		return fmt.Sprintf("Plimsoll decided at %s about %s, which others evicted too.", clock(near.at), near.pod)
 	}

@@ -185,6 +185,8 @@ func TestMatch_AnotherPod(t *testing.T) {
 			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
 		{"while checks waited, until one refused", moments{checks: waitAt(280, 290), lines: map[float64]keys{300: {"decision": "none-helps", "signal": "memory.available", "reason": "no pod helps"}}, gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "Plimsoll decided none-helps at 12:05:00: no pod helps."},
+		{"while checks waited, which is pending", moments{checks: waitAt(290, 300), lines: map[float64]keys{290: {"decision": "pending", "signal": "memory.available", "reason": "not imminent"}}, gone: map[int]ends{310: {"b": memory}}},
+			[]string{"eviction 311 shop/b others-only"}, "Memory was below a threshold from 12:04:50 to 12:05:00."},
 		{"some checks after they waited", moments{checks: waitAt(250, 260), gone: map[int]ends{310: {"b": memory}}},
 			[]string{"eviction 311 shop/b others-only"}, "No decision of Plimsoll about the resource is recorded in that time."},
 		{"while checks waited after lost ones", moments{checks: both(waitAt(250, 300), func(c *recording.Check) {
