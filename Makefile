@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -274,6 +274,10 @@ bin/nodee2e/pause:
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m -run TestNode_RunsScenariosInOrder $(WHOLE)
 
+test-pages: ## the pages of reports in headless Chromium, with the rules of axe-core (root, if Chromium has to be installed)
+	command -v chromium google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	$(GO) -C test/pages test -count=1 .
+
 lint: ## gofmt, vet for both architectures, the client for other systems, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
 	GOARCH=amd64 $(GO) vet ./...
@@ -287,6 +291,8 @@ lint: ## gofmt, vet for both architectures, the client for other systems, static
 	GOARCH=arm64 $(GO) -C test/bench/nodepressure vet ./...
 	cd test/bench/nodepressure && $$($(GO) -C ../../../tools tool -n staticcheck) ./...
 	cd test/bench/plot && $$($(GO) -C ../../../tools tool -n staticcheck) .
+	$(GO) -C test/pages vet .
+	cd test/pages && $$($(GO) -C ../../tools tool -n staticcheck) .
 	$(GO) -C deploy vet ./...
 	cd deploy && $$($(GO) -C ../tools tool -n staticcheck) ./...
 
