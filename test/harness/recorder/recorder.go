@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -69,7 +70,7 @@ func (b *Recorder) follow(ctx context.Context, what string, source *cache.ListWa
 	}
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, from, source)
 	if err == nil {
-		b.ended.Go(func() { b.watch(ctx, what, events) })
+		b.ended.Go(func() { b.watch(ctx, what, source, events) })
 	}
 	return err
 }
@@ -83,13 +84,22 @@ func (b *Recorder) Close() error {
 	return errors.Join(b.errs...)
 }
 
-func (b *Recorder) watch(ctx context.Context, what string, from watch.Interface) {
+func (b *Recorder) watch(ctx context.Context, what string, source *cache.ListWatch, from watch.Interface) {
 	for e := range from.ResultChan() {
-		if e.Type == watch.Error {
-			b.fault(fmt.Errorf("the watch of %s returned an error: %v", what, e.Object))
-			return
+		if e.Type != watch.Error {
+			b.note(e.Object, e.Type == watch.Deleted)
+			continue
 		}
-		b.note(e.Object, e.Type == watch.Deleted)
+		err := apierrors.FromObject(e.Object)
+		// The API server ends a watch after half an hour or more. It sends no bookmarks for events, so that a watch without
+		// any for some minutes can not be resumed. A list has them all, as they are kept for an hour.
+		if what == "events" && apierrors.IsResourceExpired(err) {
+			err = b.follow(ctx, what, source)
+		}
+		if err != nil && ctx.Err() == nil {
+			b.fault(fmt.Errorf("the watch of %s returned an error: %w", what, err))
+		}
+		return
 	}
 	if ctx.Err() == nil {
 		b.fault(fmt.Errorf("the watch of %s ended", what))
