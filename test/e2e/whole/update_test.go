@@ -83,8 +83,9 @@ func (s *env) kubeletReports() {
 }
 
 // uninstalled checks that an uninstallation under pressure leaves nothing: no condition,
-// no taint, no file on the node, no right in the cluster.
+// no taint, no file on the node, no right in the cluster. The eviction before it can be explained nevertheless.
 func (s *env) uninstalled() {
+	explained := s.evictedForMemory()
 	ballast := s.ballast()
 	s.do(ballast, "fill "+s.allExcept(100*mib)+" at 500MiB/s")
 	s.reported(memoryPressure)
@@ -114,5 +115,39 @@ func (s *env) uninstalled() {
 	_, err := s.api.CoreV1().ServiceAccounts(namespace).Get(s.Context(), "plimsoll-agent", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		s.Errorf("the agent's account was not removed: %v", err)
+	}
+	s.explainsLater(explained)
+}
+
+// evictedForMemory runs a pod that is evicted beside one within its request. Both are removed.
+func (s *env) evictedForMemory() *cluster.Pod {
+	s.Helper()
+	pods := s.pods(requesting(cluster.Hog("modest", "fill 100MiB"), 120*mib), cluster.Hog("explained", "fill 100MiB"))
+	s.order(pods[1], "fill 1GiB at 200MiB/s")
+	s.awaitEvicted(pods[1], "memory")
+	s.do(pods[0], "fill 1MiB")
+	s.relieved()
+	s.checkOthersRun()
+	s.dismiss()
+	*s.cast = nil
+	return pods[1]
+}
+
+// explainsLater checks that the client explains an eviction when the pod, its events and the agent are gone.
+func (s *env) explainsLater(evicted *cluster.Pod) {
+	s.Helper()
+	pod := evicted.Object
+	if _, err := s.api.CoreV1().Pods(pod.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		s.Errorf("the pod is not gone: %v", err)
+	}
+	s.must(s.api.CoreV1().Events(pod.Namespace).DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)}))
+	began := time.Now()
+	output, err := s.client("why", "pod", pod.Namespace+"/"+pod.Name)
+	s.Logf("kubectl plimsoll why pod %s/%s\n%s", pod.Namespace, pod.Name, output)
+	s.Logf("the answer took %s", time.Since(began).Round(time.Millisecond))
+	for _, want := range []string{"was evicted from node " + cluster.NodeName + ".", "UID:      " + string(pod.UID), "allocatableMemory.available<", "\n*    1  " + pod.Namespace + "/" + pod.Name + " ", "would have saved it"} {
+		if err != nil || !strings.Contains(output, want) {
+			s.Errorf("%q is missing, error %v", want, err)
+		}
 	}
 }
