@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,10 @@ func (i *Incident) caption(h *history) string {
 
 func (i *Incident) signalTable() *table {
 	t := &table{Caption: "Each threshold, and how often a recorded check was below it", Heads: []string{"Signal", "Threshold", "In force", "Crossed", "Below it for", "Least available", "Capacity"}}
+	without := "not known"
+	if slices.ContainsFunc(i.histories[:], func(h *history) bool { return h != nil && len(h.crossings) > 0 }) {
+		without = "none"
+	}
 	for _, h := range i.histories {
 		if h == nil {
 			continue
@@ -93,7 +98,7 @@ func (i *Incident) signalTable() *table {
 			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), quote(c.threshold), i.clock(c.from) + " to " + i.clock(c.to), times(c.times), below, least, capacity}})
 		}
 		if len(h.crossings) == 0 {
-			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), "none known", "-", "-", "-", least, capacity}})
+			t.Rows = append(t.Rows, row{Cells: []string{h.signal.String(), without, "-", "-", "-", least, capacity}})
 		}
 	}
 	return t
