@@ -165,9 +165,7 @@ func (o *Outcome) LimitReason() string {
 		return ""
 	}
 	text := o.Limit.Explain(o.Snapshot.At)
-	switch {
-	case len(o.Ranking) == 0 || o.LimitBegun: // above a storage limit, each pod is the cause itself
-	case o.Evicted == nil:
+	if len(o.Ranking) > 0 && !o.LimitBegun && o.Evicted == nil { // above a storage limit, each pod is the cause itself
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
 	if o.LimitedPod == nil {

@@ -87,10 +87,11 @@ func (i *Incident) evictionSentences() (all []string) {
 	if i.evictions.omitted == 0 {
 		all = append(all, enumerated("The agent evicted ", "no pod", done), enumerated("Being disarmed, it would have evicted ", "", dry))
 	} else {
-		all = append(all, "The agent evicted no pod.")
+		pods := "no pod"
 		if done := i.evictions.count() - i.dryRuns; done > 0 {
-			all[0] = fmt.Sprintf("The agent evicted %s.", plural(done, "pod"))
+			pods = plural(done, "pod")
 		}
+		all = append(all, fmt.Sprintf("The agent evicted %s.", pods))
 		if i.dryRuns > 0 {
 			all = append(all, fmt.Sprintf("Being disarmed, it would have evicted in %s.", plural(i.dryRuns, "case")))
 		}

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -40,7 +39,7 @@ func recorderRow(ctx context.Context, o options, l level, records bool) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	address, err := freeAddress(ctx)
+	address, err := trial.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,31 +83,16 @@ func recorderRow(ctx context.Context, o options, l level, records bool) (err err
 	return nil
 }
 
-// freeAddress returns an address on which nothing listens.
-func freeAddress(ctx context.Context) (string, error) {
-	var c net.ListenConfig
-	l, err := c.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
 // checkDurations returns within which time half of the checks of an agent, 99 % of them and all ended, by the bounds of
 // its histogram.
 func checkDurations(ctx context.Context, address string) (string, error) {
 	const name = "plimsoll_check_duration_seconds"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	page, err := trial.Get(ctx, "http://"+address+"/metrics")
 	if err != nil {
 		return "", err
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(answer.Body)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
 	if err != nil {
 		return "", fmt.Errorf("parse the metrics of the agent: %w", err)
 	}

@@ -83,20 +83,23 @@ func (n *node) sortKills() {
 // distinctKills returns the kills without those of the same time and the same container as an earlier one. The place of one
 // that is in a recording, too, is there: a command reads it by its time.
 func distinctKills(kills []kill) []kill {
-	last, all := map[string]int{}, kills[:0]
-	at := map[string]time.Time{}
+	type one struct {
+		index int // of the first one
+		last  time.Time
+	}
+	known, all := map[string]one{}, kills[:0]
 	for _, k := range kills {
 		key := k.uid + " " + k.container
-		before, known := last[key]
-		same := known && k.to.Sub(at[key]) <= sameTime
-		at[key] = k.to
+		of, is := known[key]
 		switch {
-		case !same:
-			last[key] = len(all)
+		case !is || k.to.Sub(of.last) > sameTime:
+			of.index = len(all)
 			all = append(all, k)
-		case k.recorded && !all[before].recorded:
-			all[before].place, all[before].recorded = k.place, true
+		case k.recorded && !all[of.index].recorded:
+			all[of.index].place, all[of.index].recorded = k.place, true
 		}
+		of.last = k.to
+		known[key] = of
 	}
 	return all
 }

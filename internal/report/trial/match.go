@@ -98,7 +98,7 @@ func (m *matching) findOthers() {
 		}
 		e := &otherEviction{departure: g, resource: resourceOfEnd(g.end)}
 		switch {
-		case !m.knowsChecks(span{latest(g.from.Add(-m.window), g.since), g.to}):
+		case !m.knowsChecks(span{slices.MaxFunc([]time.Time{g.from.Add(-m.window), g.since}, time.Time.Compare), g.to}):
 			e.outcome, e.reason = Unknown, "Whether Plimsoll evicted it is not recorded."
 		case e.resource == unknown:
 			e.outcome, e.reason = Unknown, "The resource that it was evicted for is not recorded."
@@ -118,14 +118,6 @@ func (m *matching) findPods() {
 		}
 		d.since, d.left = m.since[d.uid], next[d.uid]
 	}
-}
-
-// latest returns the later one of two times.
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // resourceOfEnd returns the resource that a pod was evicted for.

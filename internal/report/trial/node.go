@@ -120,9 +120,11 @@ func periodOf(h *recording.Header) time.Duration {
 func pauseOf(interval time.Duration) time.Duration { return 3*interval + time.Second }
 
 // pause notes that values may be missing before the next one.
-func (r *run) pause() {
-	r.checked, r.used, r.counted = time.Time{}, time.Time{}, time.Time{}
-	r.waits, r.waited = false, span{}
+func (r *run) pause() { r.checked, r.used, r.counted = time.Time{}, time.Time{}, time.Time{} }
+
+// follows reports whether no value is missing between two times; the first is zero without one.
+func follows(before, t time.Time, pause time.Duration) bool {
+	return !before.IsZero() && !t.Before(before) && t.Sub(before) <= pause
 }
 
 // begin begins a segment, and maybe a run.
@@ -204,23 +206,24 @@ func (n *node) addCheck(c *recording.Check, t time.Time, at Place) {
 	if c.Lost > 0 {
 		r.checked = time.Time{}
 	}
-	if r.checked.IsZero() || t.Before(r.checked) || t.Sub(r.checked) > pauseOf(r.period) {
-		r.waits, r.waited = false, span{}
-	}
+	r.noteWait(c, t)
 	n.checks = n.extend(n.checks, r.checked, t, pauseOf(r.period))
 	for len(n.checkRuns) < len(n.checks) {
 		n.checkRuns = append(n.checkRuns, r.number)
 	}
 	r.checked = t
-	r.noteWait(c, t)
 	n.observe(c, t)
 	if c.Act != nil && c.Act.Evicted != nil {
 		n.addEviction(c, t, at)
 	}
 }
 
-// noteWait notes whether an early check crossed a memory threshold without imminent exhaustion.
+// noteWait notes whether an early check crossed a memory threshold without imminent exhaustion. Behind a pause, the
+// time before does not count.
 func (r *run) noteWait(c *recording.Check, t time.Time) {
+	if !follows(r.checked, t, pauseOf(r.period)) {
+		r.waits, r.waited = false, span{}
+	}
 	reason := eviction.Reason(c.Reason)
 	waits := reason == eviction.NotImminent || reason == eviction.Unconfirmed
 	switch {
@@ -264,7 +267,7 @@ func (n *node) full(stored, size int) bool {
 
 // extend adds a time to spans. It continues the last one, if that ends with the time before, and that is no pause.
 func (n *node) extend(spans []span, before, t time.Time, pause time.Duration) []span {
-	if last := len(spans) - 1; last >= 0 && !before.IsZero() && spans[last].to.Equal(before) && !t.Before(before) && t.Sub(before) <= pause {
+	if last := len(spans) - 1; last >= 0 && spans[last].to.Equal(before) && follows(before, t, pause) {
 		spans[last].to = t
 		return spans
 	}
@@ -301,7 +304,7 @@ func (n *node) addUsage(u *recording.Usage, t time.Time, at Place) {
 	n.noteTime(t)
 	r := &n.run
 	pause := pauseOf(max(r.period, defaultPeriod))
-	isNext := !r.used.IsZero() && !t.Before(r.used) && t.Sub(r.used) <= pause
+	isNext := follows(r.used, t, pause)
 	s := span{t.Add(-pause), t}
 	if isNext {
 		s.from = r.used

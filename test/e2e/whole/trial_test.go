@@ -285,7 +285,7 @@ type trialDecision struct {
 	first, last time.Time
 }
 
-// trialKill is the end of a container whose process the kernel killed.
+// trialKill is the end of a container with a process that the kernel killed.
 type trialKill struct {
 	uid, container string
 	at             time.Time // whole seconds

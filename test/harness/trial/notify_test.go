@@ -1,11 +1,6 @@
 package trial_test
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,17 +63,13 @@ func hasWoken(metrics, source string) bool {
 	return found && !strings.HasPrefix(rest, "0\n")
 }
 
-// freeAddress returns an address without a listener. Its IP address is that of this process alone: a
-// test beside it could get the port of 127.0.0.1 before the agent listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	pid := os.Getpid() // at most 1<<22
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8&0xff, pid&0xff))
+	address, err := trial.FreeAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // awaitPage waits until a page of the agent's HTTP server has a text. A failed request counts as another text: the
@@ -88,7 +79,7 @@ func awaitPage(t *testing.T, address, page string, has func(text string) bool) {
 	end, tick := within(t, patience), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for {
-		text, err := get(end, "http://"+address+page)
+		text, err := trial.Get(end, "http://"+address+page)
 		if err == nil && has(text) {
 			return
 		}
@@ -98,21 +89,6 @@ func awaitPage(t *testing.T, address, page string, has func(text string) bool) {
 			t.Fatalf("%s has not the text: %v\n%s", page, err, text)
 		}
 	}
-}
-
-// get requests a page once.
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return string(text), err
 }
 
 func TestWakeup_OnStallWithoutPressure(t *testing.T) {
