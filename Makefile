@@ -151,18 +151,27 @@ components: ## build the real components that tests use: once, cached by version
 	$(GO) -C test/harness/components run . -o ../../../bin/components
 
 # Components with another release of Kubernetes; COMPONENTS=components-1.36 makes tests use them.
-OLDER := 1.34 1.35 1.36
+OLDER := 1.34 1.35 1.36 1.37
 $(OLDER:%=components-%): components-%:
 	$(GO) -C test/harness/components run . -kubernetes $* -o ../../../bin/components-$*
 
 # What depends on the release: policies, status of evicted pods, conditions, and the scenarios of
-# memory and disk on a whole node.
+# memory and disk on a whole node. CONTAINERD has the name of a directory test/harness/components/containerd-*,
+# or is debian: the package of this machine's Debian.
 KUBERNETES ?= 1.36
-COMPAT      = COMPONENTS=components-$(KUBERNETES) $(GO) test -count=1 -timeout 30m
-compat: components-$(KUBERNETES) build ## what depends on the release of Kubernetes, with KUBERNETES=1.34, 1.35 or 1.36 (root, about 15 minutes)
+CONTAINERD ?=
+COMPAT_SET  = components-$(KUBERNETES)$(CONTAINERD:%=-containerd-%)
+COMPAT      = COMPONENTS=$(COMPAT_SET) $(GO) test -count=1 -timeout 30m
+compat: build $(if $(filter debian,$(CONTAINERD)),bin/debian-containerd) ## what depends on the release of Kubernetes and containerd, with KUBERNETES=1.34, 1.35, 1.36 or 1.37, CONTAINERD=1.7 or debian (root, about 15 minutes)
+	$(GO) -C test/harness/components run . -kubernetes $(KUBERNETES) $(if $(CONTAINERD),-containerd $(if $(filter debian,$(CONTAINERD)),../../../bin/debian-containerd/usr/bin,$(CONTAINERD))) -o ../../../bin/$(COMPAT_SET)
 	$(COMPAT) ./internal/evict/podstatus ./test/integration/rbac
 	$(COMPAT) -run 'TestEvict_BesideKubelet|TestConditions' ./test/e2e
 	$(COMPAT) -run 'TestNode_RunsScenariosInOrder/^(memory|memory_by_priority|disk|disk_by_priority)$$' $(WHOLE)
+
+bin/debian-containerd:
+	mkdir -p $@.part
+	cd $@.part && { apt-get download containerd || { apt-get update && apt-get download containerd; }; } && dpkg-deb -x containerd_*.deb .
+	mv $@.part $@
 
 demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
 	@$(MAKE) -s build

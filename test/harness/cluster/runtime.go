@@ -20,8 +20,9 @@ const fakeNetwork = `{"cniVersion":"0.4.0","name":"fake","plugins":[{"type":"non
 
 // runtimeConfig is the configuration of containerd. Without restrict_oom_score_adj runc fails
 // if root lacks CAP_SYS_RESOURCE. By default, containerd collects for at most 2 % of the time: where a
-// collection takes 0.2 s, removed layers keep their space for 10 s.
-const runtimeConfig = `version = 3
+// collection takes 0.2 s, removed layers keep their space for 10 s. Version 2 is that of containerd 1.6 and 1.7;
+// containerd 2 converts it.
+const runtimeConfig = `version = 2
 root = "ROOT"
 state = "DIR/state"
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir",
@@ -36,30 +37,27 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
 [plugins.'io.containerd.grpc.v1.cri']
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = "overlayfs"
+  sandbox_image = "PAUSE"
   stats_collect_period = 1
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = "PAUSE"
-[plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   disable_apparmor = true
-  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+  [plugins.'io.containerd.grpc.v1.cri'.containerd]
+    snapshotter = "overlayfs"
     default_runtime_name = "runc"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
         BinaryName = "RUNC"
         SystemdCgroup = SYSTEMD
         Root = "DIR/runc"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun]
+    [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.crun]
       runtime_type = "io.containerd.runc.v2"
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun.options]
+      [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.crun.options]
         BinaryName = "crun"
         SystemdCgroup = SYSTEMD
         Root = "DIR/crun"
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ["DIR/cni/bin"]
+  [plugins.'io.containerd.grpc.v1.cri'.cni]
+    bin_dir = "DIR/cni/bin"
     conf_dir = "DIR/cni/conf"
 `
 

@@ -55,19 +55,24 @@ var components = []component{
 
 func main() {
 	out := flag.String("o", filepath.Join("..", "..", "..", "bin", "components"), "directory for the links to the programs")
-	kubernetes := flag.String("kubernetes", "", "build Kubernetes from the pins of the directory kubernetes-`RELEASE`, such as 1.36; empty: from those of this directory")
+	var others releases
+	flag.StringVar(&others.kubernetes, "kubernetes", "", "build Kubernetes of this `RELEASE`, such as 1.36; empty: the one of this directory's go.mod")
+	flag.StringVar(&others.containerd, "containerd", "", "build containerd of this `RELEASE`, such as 1.7, or take its programs from a directory, such as /usr/bin; empty: the one of containerd/go.mod")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [NAME…]\nRun it in its own directory. It builds the named components, or all but those of the node tests.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [-containerd RELEASE|DIRECTORY] [NAME…]\nRun it in its own directory. It builds the named components, or all but those of the node tests.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*out, *kubernetes, flag.Args()); err != nil {
+	if err := run(*out, others, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "components:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out, kubernetes string, names []string) error {
+// releases are those to build; an empty one is that of the component's module.
+type releases struct{ kubernetes, containerd string }
+
+func run(out string, others releases, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(components, func(c component) bool { return c.name == name }) {
 			return fmt.Errorf("there is no component %q", name)
@@ -80,8 +85,22 @@ func run(out, kubernetes string, names []string) error {
 		if !slices.Contains(names, c.name) && (len(names) > 0 || c.byName) {
 			continue
 		}
-		if kubernetes != "" && c.module == "." {
-			c.module = "kubernetes-" + kubernetes
+		if c.module == "containerd" && strings.Contains(others.containerd, "/") {
+			program, err := filepath.Abs(filepath.Join(others.containerd, c.name))
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(program); err != nil {
+				return fmt.Errorf("take %s from -containerd %s: %w", c.name, others.containerd, err)
+			}
+			if err := link(program, filepath.Join(out, c.name)); err != nil {
+				return err
+			}
+			continue
+		}
+		c, err := c.of(others)
+		if err != nil {
+			return err
 		}
 		version, err := c.provide(out)
 		if err != nil {
@@ -89,6 +108,37 @@ func run(out, kubernetes string, names []string) error {
 		}
 	}
 	return nil
+}
+
+// of returns the component of another release, if there is one to build.
+func (c component) of(others releases) (component, error) {
+	release, directory := "", ""
+	switch c.module {
+	case ".":
+		release, directory = others.kubernetes, "kubernetes-"
+	case "containerd":
+		release, directory = others.containerd, "containerd-"
+	}
+	if release == "" {
+		return c, nil
+	}
+	pins, err := readPins(c.module)
+	if err != nil {
+		return c, err
+	}
+	source := c.source
+	if c.module == "." {
+		source = "k8s.io/kubernetes"
+	}
+	version, err := pins.version(source)
+	if err != nil || strings.HasPrefix(version, release+".") {
+		return c, err
+	}
+	c.module = directory + release
+	if strings.HasPrefix(c.module, "containerd-1.") {
+		c.source = strings.TrimSuffix(c.source, "/v2")
+	}
+	return c, nil
 }
 
 // provide builds the component unless it is in the cache, and links to it.

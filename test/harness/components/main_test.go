@@ -11,11 +11,18 @@ import (
 // Those of Kubernetes report their version.
 func TestComponents_ArePinned(t *testing.T) {
 	all := components
-	for _, release := range []string{"1.34", "1.35", "1.36"} {
+	for _, others := range []releases{{"1.34", "1.7"}, {"1.35", "2.4"}, {"1.36", ""}, {"1.37", ""}} {
 		for _, c := range components {
-			if c.kubernetes() {
-				c.module = "kubernetes-" + release
-				all = append(all, c)
+			older, err := c.of(others)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, older)
+			if release := others.kubernetes; c.module == "." && (older.module == ".") != (release == "1.37") {
+				t.Errorf("%s of Kubernetes %s comes from %s", c.name, release, older.module)
+			}
+			if c.module == "containerd" && (older.module == "containerd-1.7") != (others.containerd == "1.7") {
+				t.Errorf("%s of containerd %q comes from %s", c.name, others.containerd, older.module)
 			}
 		}
 	}
@@ -130,7 +137,7 @@ func TestLink_ReplacesTarget(t *testing.T) {
 }
 
 func TestRun_RefusesUnknownComponent(t *testing.T) {
-	if err := run(t.TempDir(), "", []string{"kube-proxy"}); err == nil || !strings.Contains(err.Error(), "kube-proxy") {
+	if err := run(t.TempDir(), releases{}, []string{"kube-proxy"}); err == nil || !strings.Contains(err.Error(), "kube-proxy") {
 		t.Errorf("unknown component: %v", err)
 	}
 }
