@@ -23,7 +23,9 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if d.Status = r.Status; d.Status != StatusNone {
 		d.StatusTime = millis(r.StatusTime)
 	}
-	d.KillTime, d.ExitTime, d.ProcessesRemain = millis(r.SignalTime), millis(r.ExitTime), r.ProcessesRemain
+	if d.KillTime, d.ProcessesRemain = millis(r.SignalTime), r.ProcessesRemain; !r.ProcessesRemain {
+		d.ExitTime = millis(r.ExitTime)
+	}
 	if i := o.Inflight; !i.AboveStorageLimit && o.Snapshot.Node[i.Signal].Known {
 		var now signals.Observations
 		a.checker.Observer.Observe(&now, o.Snapshot.Kind)
@@ -44,14 +46,14 @@ func (a *Agent) escalated(e *inflight.Eviction, s *signals.Snapshot, v *eviction
 // reclaimDone returns the decision for the end of the wait for freed memory.
 func (a *Agent) reclaimDone(e *inflight.Eviction, s *signals.Snapshot, why string) *Decision {
 	d := &Decision{Time: s.At, Conditions: a.checker.Machine.Conditions().Names(), Decision: ReclaimDone, Reason: why, Pod: e.Decided.Pod.Key(), UID: e.Decided.Pod.UID,
-		Signal: e.Signal.String(), ExitTime: millis(s.At.Sub(e.DecidedAt))}
+		Signal: e.Signal.String(), ExitTime: millis(s.At.Sub(e.DecidedAt)), DryRun: e.State() == inflight.DryRun}
 	if e.AboveStorageLimit { // no signal to wait for
 		d.Signal = e.Decided.Cause
 		return d
 	}
 	if o := &s.Node[e.Signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
-		if e.State() != inflight.DryRun { // else whatever freed memory was no eviction
+		if !d.DryRun { // else whatever freed memory was no eviction
 			d.FreedBytes = number(o.Available - e.AvailableBefore)
 		}
 	}

@@ -42,6 +42,7 @@ type Record struct {
 	Stalls           []PodReason `json:"stalls,omitempty"`             // pods that waited for memory, or met their own limit
 	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // increase of the available amount since the check
 	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes with SIGKILL have not exited yet
+	DryRun           bool        `json:"dryRun,omitempty"`             // the wait for an eviction that was only reported
 	LimitedBy        string      `json:"limitedBy,omitempty"`          // the limit in force: quota, ineffective or owner
 	// KubeletWouldEvict is the pod that the kubelet would evict in place of Pod, or of none. Spared is
 	// the number of pods that were passed over because their end would not help.

@@ -74,8 +74,8 @@ const maxOutlasting = 60*time.Second + time.Second + 10*time.Second
 func TestConditions_KubeletKeepsConditionOfAgent(t *testing.T) {
 	t.Parallel()
 	s := newEnv(t, besideKubelet(t, nil))
-	s.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))
-	s.apply(filepath.Join("..", "..", "deploy", "admission", "kubelet-keeps-conditions.yaml"))
+	s.apply("agent-own-node.yaml")
+	s.apply("kubelet-keeps-conditions.yaml")
 	s.bindToNode()
 	controller := s.controller()
 	a := underPressure(t, s, standardMemory, "none")

@@ -273,7 +273,7 @@ func TestDoctor_OfCluster(t *testing.T) {
 	w.until("the agent's lease exists", func() bool { return !check().has("no-agents") })
 	w.until("kube-controller-manager leads", func() bool { return !check().has("no-lifecycle-controller") })
 	w.restarted = true // the policy refuses a token without a node; the lease remains valid for some time
-	w.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))
+	w.apply("agent-own-node.yaml")
 	if got := check(); got.status != 0 || len(got.serious()) > 0 {
 		t.Errorf("a clean cluster: status %d: %s", got.status, got.text)
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,16 +89,11 @@ func (s *env) scenario(name string, run func(*env)) {
 	})
 }
 
-// apply runs kubectl apply on a file.
-func (s *env) apply(file string) {
+// apply applies an admission policy.
+func (s *env) apply(policy string) {
 	s.t.Helper()
-	admin, err := s.Kubeconfig(s.Admin())
-	if err != nil {
+	if err := s.ApplyPolicy(s.t.Context(), policy); err != nil {
 		s.t.Fatal(err)
-	}
-	kubectl := exec.Command(filepath.Join("..", "..", "bin", "components", "kubectl"), "--kubeconfig="+admin, "apply", "-f", file)
-	if out, err := kubectl.CombinedOutput(); err != nil {
-		s.t.Fatalf("%v: %v\n%s", kubectl.Args, err, out)
 	}
 }
 

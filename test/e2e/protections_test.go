@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -226,7 +225,7 @@ func (s *env) evictedKeepsReason() {
 // that writes to an evicted pod.
 func (s *env) admission(file, what string, enforced func(write func(string) (*corev1.Pod, error)) bool) {
 	s.t.Helper()
-	s.apply(filepath.Join("..", "..", "deploy", "admission", file))
+	s.apply(file)
 	pod := cluster.Hog("probe")
 	pod.Spec.SchedulerName = "none"
 	pods := s.API.CoreV1().Pods("default")

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 
@@ -131,4 +134,34 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 	}
 	return string(out), nil
+}
+
+// ApplyPolicy applies a file of deploy/admission. Before Kubernetes 1.36, a MutatingAdmissionPolicy has the
+// version v1beta1.
+func (c *Cluster) ApplyPolicy(ctx context.Context, file string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "admission", file))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return err
+	}
+	server, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	if beta(server.Minor) {
+		text = bytes.ReplaceAll(text, []byte("apiVersion: admissionregistration.k8s.io/v1\nkind: Mutating"), []byte("apiVersion: admissionregistration.k8s.io/v1beta1\nkind: Mutating"))
+	}
+	converted := c.path(file)
+	if err := os.WriteFile(converted, text, 0o644); err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, "apply", "-f", converted)
+	return err
 }

@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +105,11 @@ func (c *Cluster) startAPIServer(ctx context.Context) (err error) {
 		"--kubelet-certificate-authority=" + c.path("pki", "ca.crt"), "--kubelet-preferred-address-types=Hostname",
 		"--allow-privileged=true",
 	}
+	if minor, err := c.minor(ctx); err != nil {
+		return err
+	} else if beta(minor) { // as docs/reference/compatibility.md requires for the admission policies
+		args = append(args, "--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+	}
 	if !c.options.Components.has(Controllers) { // without them no default account exists for the admission
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
@@ -121,6 +128,30 @@ func (c *Cluster) startAPIServer(ctx context.Context) (err error) {
 	}
 	return c.startProxies("127.0.0.1:" + ports[0])
 }
+
+// minor returns the second number of the API server's version. It is empty without [componentsVariable]: then
+// the version is the newest.
+func (c *Cluster) minor(ctx context.Context) (string, error) {
+	if os.Getenv(componentsVariable) == "" {
+		return "", nil
+	}
+	path, err := program("kube-apiserver")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output() // Kubernetes v1.34.4
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	numbers := strings.Split(string(out), ".")
+	if len(numbers) != 3 {
+		return "", fmt.Errorf("%s --version: %q has no version of three numbers", path, out)
+	}
+	return numbers[1], nil
+}
+
+// beta reports whether MutatingAdmissionPolicy is beta in Kubernetes 1.MINOR, and needs a feature gate.
+func beta(minor string) bool { return minor == "34" || minor == "35" }
 
 func (c *Cluster) startControllers(ctx context.Context) (err error) {
 	if !c.options.Components.has(Controllers) {

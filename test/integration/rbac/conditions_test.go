@@ -45,8 +45,7 @@ func TestKeepsConditions_ProtectsConditionsOfAgent(t *testing.T) {
 	var err error
 	k.clients["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
 	k.must(err)
-	_, err = c.Kubectl(t.Context(), "apply", "-f", "../../../deploy/admission/kubelet-keeps-conditions.yaml")
-	k.must(err)
+	k.must(c.ApplyPolicy(t.Context(), "kubelet-keeps-conditions.yaml"))
 	want := corev1.NodeCondition{Type: standard, Status: yes, Reason: "KubeletHasInsufficientMemory", Message: "plimsoll: by its own"}
 	since := func(began time.Duration) *corev1.NodeCondition {
 		want := want

@@ -201,7 +201,7 @@ func newEnv(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	y := &env{Cluster: c, admin: s.admin, own: newPlace(t, s.admin, "bow"), other: newPlace(t, s.admin, "stern")}
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../../deploy/admission/agent-own-node.yaml"); err != nil {
+	if err := c.ApplyPolicy(t.Context(), "agent-own-node.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	y.inForce(t)
