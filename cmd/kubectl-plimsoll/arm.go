@@ -23,10 +23,11 @@ import (
 const confirmationHelp = `
 
 Before that, it shows the nodes that change, that follow already, and that cannot
-follow, with the reason. On a terminal it asks for a confirmation; without one, it needs
---yes. With --max only the first nodes that change are written, in the order of their
-names: repeat the command for the next ones. Of the nodes that --selector selects, those
-without an agent are left out. --all holds for later nodes too, unless --max is given.`
+follow, with the reason. On a terminal it asks for a confirmation. Without a terminal and
+without --yes it changes nothing. With --max only the first nodes that change are written,
+in the order of their names: repeat the command for the next ones. Of the nodes that
+--selector selects, those without an agent are left out. --all holds for later nodes too,
+unless --max is given.`
 
 // armingExamples are the examples of the commands.
 var armingExamples = map[arming.Setting]string{
@@ -51,7 +52,7 @@ var armingExamples = map[arming.Setting]string{
 }
 
 var (
-	errNoTerminal   = errors.New("standard input is no terminal, which a confirmation needs: give --yes to go ahead without one")
+	errNoTerminal   = errors.New("nothing was changed: standard input is no terminal, which a confirmation needs: give --yes to go ahead without one")
 	errNotConfirmed = errors.New("not confirmed: nothing was changed")
 	errUnchanged    = errors.New("nothing was changed")
 )
@@ -103,11 +104,8 @@ func (x *armingCommand) check(args []string) error {
 	if err := nodes.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case x.max < 0:
+	if x.max < 0 {
 		return fmt.Errorf("--max: %d: must be at least 0", x.max)
-	case !x.yes && !x.client.interactive:
-		return errNoTerminal
 	}
 	return nil
 }
@@ -189,10 +187,14 @@ func (x *armingCommand) idle(plan *preview.Plan) error {
 // maxAnswer bounds an answer in bytes.
 const maxAnswer = 1 << 10
 
-// confirm asks for a confirmation, unless the flag has given it. Returns errNotConfirmed for every answer but yes.
+// confirm asks for a confirmation, unless the flag has given it. Returns errNoTerminal if nobody can answer, and
+// errNotConfirmed for every answer but yes.
 func (x *armingCommand) confirm(ctx context.Context, question string) error {
-	if x.yes {
+	switch {
+	case x.yes:
 		return nil
+	case !x.client.interactive:
+		return invalid(errNoTerminal)
 	}
 	fmt.Fprintf(x.client.streams.ErrOut, "%s [y/N] ", question)
 	answer := make(chan string, 1)

@@ -231,6 +231,9 @@ func TestArm_RefusesInvalidUse(t *testing.T) {
 	if f.writes() != 0 {
 		t.Errorf("calls: %v", f.Calls())
 	}
+	if _, _, errs := execute("arm", "node-000001"); !strings.Contains(errs, "Arm 1 node of the context simulated") {
+		t.Errorf("without a terminal there is no preview: %s", errs)
+	}
 	for _, tc := range [][2]string{ // the second one creates the ConfigMap
 		{"arm --all --heartbeat-namespace=elsewhere --yes", `"armed" is not written`},
 		{"disarm --all --heartbeat-namespace=elsewhere --yes", "Namespaces with agents: plimsoll-system (2). Give --heartbeat-namespace"},

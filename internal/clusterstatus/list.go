@@ -124,13 +124,17 @@ func amountText(a signals.Amount, unit signals.Unit) string {
 	return strconv.FormatInt(int64(a), 10)
 }
 
-// summary counts the nodes by the state of their agents.
+// summary counts the nodes by the state of their agents, and those under pressure where no agent acts.
 func (l *List) summary() string {
-	counts, pressed := map[State]int{}, 0
+	counts, pressed, unprotected := map[State]int{}, 0, 0
 	for i := range l.Items {
-		counts[l.Items[i].Agent]++
-		if l.Items[i].pressed() {
+		r := &l.Items[i]
+		counts[r.Agent]++
+		if r.pressed() {
 			pressed++
+			if r.Agent != Armed {
+				unprotected++
+			}
 		}
 	}
 	var parts []string
@@ -148,6 +152,9 @@ func (l *List) summary() string {
 	}
 	if pressed > 0 {
 		text += fmt.Sprintf("; %d under pressure", pressed)
+	}
+	if unprotected > 0 {
+		text += fmt.Sprintf(", %d of them unprotected", unprotected)
 	}
 	return text
 }

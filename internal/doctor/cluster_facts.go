@@ -14,8 +14,9 @@ type ClusterFacts struct {
 // Node is a node of a cluster, with its agent according to the agent's lease.
 type Node struct {
 	Name           string
-	KubeletVersion string // empty: it has no kubelet
-	Agent          *Agent // nil: no lease
+	KubeletVersion string   // empty: it has no kubelet
+	Pressure       []string // conditions of pressure that are True, of the Node or in the agent's lease
+	Agent          *Agent   // nil: no lease
 }
 
 // Agent is the state of an agent in its lease.

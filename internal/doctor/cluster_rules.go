@@ -38,8 +38,11 @@ var clusterRules = []rule[ClusterFacts]{
 		withoutAgents},
 	{Code{"agent-missing", Warning, "A node has no agent.", "check that the DaemonSet tolerates the node's taints, and selects it"},
 		withoutAgent},
+	{Code{"pressure-unprotected", Warning, "A node is under pressure, and no agent acts there: its kubelet or the kernel chooses which processes end.",
+		"find the reason in docs/how-to/troubleshoot.md (an agent does not arm), then kubectl plimsoll arm NODE"},
+		eachNode(unprotected)},
 	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
-		"find out why (kubectl plimsoll status -o wide), then plimsoll arm NODE; --all arms every node that is not disarmed by name"},
+		"find the reason in docs/how-to/troubleshoot.md (an agent does not arm), then kubectl plimsoll arm NODE; arm --all leaves nodes alone that are disarmed by name"},
 		notArmed},
 	{Code{"agents-differ-in-version", Warning, "Agents are of different versions.", "wait for the rolling update to end, or check why it does not proceed"},
 		func(f *ClusterFacts) []trouble {
@@ -124,6 +127,24 @@ func withoutAgents(f *ClusterFacts) []trouble {
 func withoutAgent(f *ClusterFacts) []trouble {
 	names := f.names(func(n *Node) bool { return n.Agent == nil })
 	return when(len(names) > 0 && len(names) < len(f.Nodes.Value), fmt.Sprintf("%d of %d nodes have no agent: %s", len(names), len(f.Nodes.Value), someOf(names)))
+}
+
+// unprotected returns why no agent acts on a node under pressure.
+func unprotected(n *Node) string {
+	a, why := n.Agent, ""
+	switch {
+	case len(n.Pressure) == 0:
+		return ""
+	case a == nil:
+		why = "the node has no agent"
+	case a.Silent > a.Lasts:
+		why = "its agent is silent"
+	case !a.Armed:
+		why = cmp.Or(a.Reason, "its agent is not armed")
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s, and nothing is evicted by Plimsoll: %s", listed(n.Pressure), why)
 }
 
 func notArmed(f *ClusterFacts) []trouble {

@@ -25,7 +25,7 @@ func healthyCluster() doctor.ClusterFacts {
 }
 
 func TestExamineCluster_ReportsEachFinding(t *testing.T) {
-	covered := map[string]bool{}
+	covered := map[string]bool{"pressure-unprotected": true} // by TestExamineCluster_PressureWithoutActingAgent
 	for i, p := range []struct {
 		codes, node, text string
 		apply             func(*doctor.ClusterFacts)
@@ -87,6 +87,32 @@ func TestExamineCluster_ReportsEachFinding(t *testing.T) {
 	for _, c := range doctor.ClusterCodes() {
 		if !covered[c.Code] {
 			t.Errorf("no test case for %s", c.Code)
+		}
+	}
+}
+
+// Pressure is a finding of its own where no agent acts, beside the reason why it does not.
+func TestExamineCluster_PressureWithoutActingAgent(t *testing.T) {
+	for why, change := range map[string]func(*doctor.Node){
+		"by flag":               func(n *doctor.Node) { n.Agent.Armed, n.Agent.Reason = false, "by flag" },
+		"its agent is silent":   func(n *doctor.Node) { n.Agent.Silent = time.Minute },
+		"the node has no agent": func(n *doctor.Node) { n.Agent = nil },
+		"":                      func(*doctor.Node) {}, // its agent acts
+	} {
+		f := healthyCluster()
+		f.Nodes.Value[0].Pressure = []string{"MemoryPressure"}
+		change(&f.Nodes.Value[0])
+		var found []doctor.Finding
+		for _, x := range doctor.ExamineCluster(f) {
+			if x.Code == "pressure-unprotected" {
+				found = append(found, x)
+			}
+		}
+		if why == "" && len(found) > 0 {
+			t.Errorf("found %+v beside an agent that acts", found)
+		}
+		if why != "" && (len(found) != 1 || found[0].Node != "a" || found[0].Severity != doctor.Warning || found[0].What != "MemoryPressure, and nothing is evicted by Plimsoll: "+why) {
+			t.Errorf("found %+v, want %q", found, why)
 		}
 	}
 }

@@ -84,16 +84,30 @@ func (o *Options) nodes(ctx context.Context, nodes []corev1.Node, now time.Time)
 	if err != nil {
 		return doctor.Unknown[[]doctor.Node](err.Error())
 	}
-	agents := map[string]*doctor.Agent{}
+	agents, leased := map[string]*doctor.Agent{}, map[string]string{}
 	for i := range leases.Items {
-		agents[leases.Items[i].Name] = agentOf(&leases.Items[i], now)
+		l := &leases.Items[i]
+		agents[l.Name], leased[l.Name] = agentOf(l, now), l.Annotations[conditions]
 	}
 	found := make([]doctor.Node, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		found = append(found, doctor.Node{Name: n.Name, KubeletVersion: n.Status.NodeInfo.KubeletVersion, Agent: agents[n.Name]})
+		found = append(found, doctor.Node{Name: n.Name, KubeletVersion: n.Status.NodeInfo.KubeletVersion, Pressure: pressure(n, leased[n.Name]), Agent: agents[n.Name]})
 	}
 	return doctor.Known(found)
+}
+
+// pressure returns the conditions of pressure that are True: of a Node, by any writer, and in its agent's lease.
+func pressure(n *corev1.Node, leased string) (found []string) {
+	for c := range signals.Condition(signals.ConditionCount) {
+		name := c.String()
+		if slices.Contains(strings.Split(leased, ","), name) || slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return strings.TrimPrefix(string(c.Type), prefix) == name && c.Status == corev1.ConditionTrue
+		}) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // Annotations of an agent's lease.
@@ -105,6 +119,7 @@ const (
 	armed      = prefix + "armed"
 	reason     = prefix + "armed-reason"
 	findings   = prefix + "findings"
+	conditions = prefix + "conditions"
 )
 
 // Bounds of what any writer of a lease can write: texts in bytes, and the number of findings.

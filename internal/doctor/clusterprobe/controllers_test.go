@@ -1,6 +1,7 @@
 package clusterprobe
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,19 @@ func TestAgentOf_ReadsLease(t *testing.T) {
 		if len(a.Findings) != maxFindings || strings.Contains(text, "\x1b") || len(text) > maxText {
 			t.Fatalf("%d findings, and a text of %d bytes: %.20q", len(a.Findings), len(text), text)
 		}
+	}
+}
+
+func TestPressure_OfNodeOrLease(t *testing.T) {
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+		{Type: "plimsoll.dev/PIDPressure", Status: corev1.ConditionTrue},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}}}}
+	if got := pressure(n, "MemoryPressure,Other"); !slices.Equal(got, []string{"MemoryPressure", "PIDPressure"}) {
+		t.Errorf("found %v", got)
+	}
+	if got := pressure(n, ""); !slices.Equal(got, []string{"PIDPressure"}) {
+		t.Errorf("without a lease: %v", got)
 	}
 }
 
