@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"strings"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -35,31 +34,7 @@ func consumersText(signal string, consumers []signals.Consumer) (text string) {
 	}
 	unit := s.Definition().Unit
 	for i, c := range consumers[:min(len(consumers), maxNamed)] {
-		text += [...]string{"; held by ", ", "}[min(i, 1)] + c.Name + mountText(&c) + " " + amountText(&c, unit)
-	}
-	return text
-}
-
-// mountText names the pod that mounts a directory.
-func mountText(c *signals.Consumer) string {
-	switch {
-	case c.Pod == "":
-		return ""
-	case c.Pods > 1:
-		return fmt.Sprintf(" (mounted by %s and %d more)", c.Pod, c.Pods-1)
-	}
-	return " (mounted by " + c.Pod + ")"
-}
-
-// amountText formats the amount of a consumer. Bytes are rounded down to 1Mi.
-func amountText(c *signals.Consumer, unit signals.Unit) string {
-	amount, names := c.Amount, [...]string{signals.UnitInodes: " inodes", signals.UnitPIDs: " PIDs"}
-	if unit == signals.UnitBytes && amount >= 1<<20 {
-		amount -= amount % (1 << 20)
-	}
-	text := signals.Format(amount, unit) + names[unit]
-	if c.Incomplete != "" {
-		return "at least " + text
+		text += [...]string{"; held by ", ", "}[min(i, 1)] + c.Text(unit)
 	}
 	return text
 }

@@ -99,7 +99,11 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Garbage, eno
 		g.node.disks.Observe(&now)
 		return enough(&now)
 	})
-	g.log.Info("Collected garbage", "containers", result.Containers, "sandboxes", result.Sandboxes, "images", result.Images,
+	level := slog.LevelInfo
+	if result.Containers+result.Sandboxes+result.Images == 0 && result.Err == nil {
+		level = slog.LevelDebug // repeated while a disk is short and nothing can be collected
+	}
+	g.log.Log(ctx, level, "Collected garbage", "containers", result.Containers, "sandboxes", result.Sandboxes, "images", result.Images,
 		"freedBytes", result.FreedBytes, "enough", result.Enough, "error", result.Err)
 	return result.Ran, result.Enough
 }

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +18,29 @@ type Consumer struct {
 	Pods int    `json:"pods,omitempty"`
 	// Incomplete is why the amount may be larger; empty otherwise.
 	Incomplete string `json:"incomplete,omitempty"`
+}
+
+// Text returns the consumer with its amount in a unit, in words. Bytes are rounded down to 1Mi.
+func (c *Consumer) Text(unit Unit) string {
+	amount, least, names := c.Amount, "", [...]string{UnitInodes: " inodes", UnitPIDs: " PIDs"}
+	if unit == UnitBytes && amount >= 1<<20 {
+		amount -= amount % (1 << 20)
+	}
+	if c.Incomplete != "" {
+		least = "at least "
+	}
+	return c.Name + c.mounts() + " " + least + Format(amount, unit) + names[unit]
+}
+
+// mounts names the pods that mount a directory.
+func (c *Consumer) mounts() string {
+	switch {
+	case c.Pod == "":
+		return ""
+	case c.Pods > 1:
+		return fmt.Sprintf(" (mounted by %s and %d more)", c.Pod, c.Pods-1)
+	}
+	return " (mounted by " + c.Pod + ")"
 }
 
 // ConsumerKind is a kind of consumer.

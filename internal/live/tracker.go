@@ -130,9 +130,13 @@ func (t *Tracker) addDecision(d *recording.Decision) {
 	if len(t.decisions) == maxDecisions {
 		t.decisions = slices.Delete(t.decisions, 0, 1)
 	}
+	reason := r.Reason
+	if signal, err := signals.Parse(r.Signal); err == nil && len(r.Consumers) > 0 {
+		reason = "held by " + r.Consumers[0].Text(signal.Definition().Unit) + "; " + reason
+	}
 	// Copies, since the other texts of a line would stay in memory with a part of it.
 	t.decisions = append(t.decisions, Decision{d.At.Add(d.Clock), Printable(string(r.Decision), maxWord), Printable(r.Pod, maxName),
-		Printable(cmp.Or(r.Threshold, r.Signal, r.LimitedBy), maxWord), Printable(r.Reason, maxReason)})
+		Printable(cmp.Or(r.Threshold, r.Signal, r.LimitedBy), maxWord), Printable(reason, maxReason)})
 }
 
 // State returns the state at a time, by the node's clock.

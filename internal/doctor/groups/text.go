@@ -18,6 +18,9 @@ func (l *List) Text() string {
 		l.Items[i].write(&b)
 	}
 	fmt.Fprintf(&b, "%d errors, %d warnings, %d infos; nodes: %d\n", l.Errors, l.Warnings, l.Infos, l.Nodes)
+	if l.Nodes > 0 {
+		b.WriteString("Of what agents find on their nodes, errors alone are listed: plimsoll doctor in an agent's pod has its warnings.\n")
+	}
 	return b.String()
 }
 

@@ -148,12 +148,12 @@ func (r *Request) none(all found) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s.\n", what, where)
-	fmt.Fprintf(&b, "A record is dropped after %d days, when more recent ones need its place, and with its Node where no controller runs.\n", evictionlog.MaxAge/(24*time.Hour))
+	fmt.Fprintf(&b, "A record follows its eviction by some seconds. It is dropped after %d days, when more recent ones need its place, and with its Node where no controller runs.\n", evictionlog.MaxAge/(24*time.Hour))
 	if all.unreadable > 0 {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
-		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status, or kubectl plimsoll doctor. In another namespace: give --eviction-record-namespace.")
+		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status. The events NoPodHelps and EvictionsIneffective of a Node say why an armed one does not. In another namespace: give --eviction-record-namespace.")
 		return fmt.Errorf("%s", b.String())
 	}
 	if all.podErr != nil {
