@@ -102,7 +102,7 @@ func TestWhy_ReadsRecords(t *testing.T) {
 		{"pod secret/web", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, which needs the right to get pods"}, ""},
 		{"pod secret/web --node=n1", exitFailed, []string{"no eviction of pod secret/web", "Whether the pod exists is not known, "}, ""},
 		{"pod shop/none --timeout=1ns", exitFailed, []string{"not all records were read within 1ns: name the node of the pod with --node, or give a longer --timeout"}, "no eviction"},
-		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "kubectl plimsoll doctor"}, ""},
+		{"node n9", exitFailed, []string{"no eviction is recorded", "there is no ConfigMap n9", "kubectl plimsoll status", "NoPodHelps"}, ""},
 		{"node n1 --eviction-record-namespace=secret", exitFailed, []string{"needs the right to get configmaps", "ClusterRole view"}, ""},
 		{"--last=5 --eviction-record-namespace=secret", exitFailed, []string{"needs the right to list configmaps"}, ""},
 	} {
