@@ -68,16 +68,23 @@ func (l *List) Table(age func(time.Duration) string) *document.Table {
 	return t
 }
 
-// tighter compares readings for the cell of a row: hard thresholds that are met first, then the amount
-// that is available in thresholds.
-func tighter(a, b vitals.Reading) int {
-	met := func(r *vitals.Reading) int {
-		if r.Below() && !r.Soft {
+// tighter compares readings for the cell of a row: hard thresholds that are met first, then signals of a condition that
+// is True, then the amount that is available in thresholds.
+func (r *Row) tighter(a, b vitals.Reading) int {
+	met := func(s *vitals.Reading) bool { return s.Below() && !s.Soft }
+	pressed := func(s *vitals.Reading) bool {
+		return slices.Contains(r.Conditions, s.Signal.Definition().Condition.String())
+	}
+	first := func(a, b bool) int {
+		switch {
+		case a == b:
 			return 0
+		case a:
+			return -1
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(met(&a), met(&b)), cmp.Compare(ratio(&a), ratio(&b)))
+	return cmp.Or(first(met(&a), met(&b)), first(pressed(&a), pressed(&b)), cmp.Compare(ratio(&a), ratio(&b)))
 }
 
 // tightest returns the tightest reading.
@@ -88,7 +95,7 @@ func (r *Row) tightest() string {
 	case len(r.readings) == 0:
 		return ""
 	}
-	tightest := slices.MinFunc(r.readings, tighter)
+	tightest := slices.MinFunc(r.readings, r.tighter)
 	return readingText(&tightest)
 }
 

@@ -82,6 +82,17 @@ func nodes() []Node {
 	}
 }
 
+// A small threshold looks far away although its condition is True.
+func TestRow_ShowsSignalOfCondition(t *testing.T) {
+	n := node("n", agent(func(a *Agent) {
+		a.Readings = []vitals.Reading{{Signal: signals.MemoryAvailable, Known: true, Available: 92 * mebi, Threshold: mebi},
+			{Signal: signals.PIDAvailable, Known: true, Available: 9000, Threshold: 2000}}
+	}), "MemoryPressure")
+	if got := NewList([]Node{n}, noon).Items[0].tightest(); got != "memory.available 92Mi >= 1Mi" {
+		t.Errorf("the row shows %q", got)
+	}
+}
+
 func TestList_MostUrgentFirst(t *testing.T) {
 	want := "unprotected pressure-unprotected, unprotected-2 pressure-unprotected, silent agent-silent, missing agent-missing, blind signal-unknown, " +
 		"pressed pressure, gone node-missing, not-ready node-not-ready, refused findings, near near-threshold, disarmed agent-disarmed, w-9 none, w-10 none"

@@ -138,6 +138,9 @@ var variants = []variant{
 	{"state-not-writable", "read-only", func(_ *testing.T, f *doctor.Facts) { f.StateFault = doctor.Known("read-only file system") }},
 	{"disarmed-by-file", "/run/plimsoll/disarm", func(_ *testing.T, f *doctor.Facts) { f.Disarmed = doctor.Known(true) }},
 	{"threshold-small", "raise the threshold to 901Mi", func(_ *testing.T, f *doctor.Facts) { f.Ours.MaxFillRate *= 4 }},
+	{"threshold-small", "allocatableMemory.available<1Mi protects up to 18Mi/s", func(t *testing.T, f *doctor.Facts) { // and the kubelet has none
+		f.Ours.Lines[1] = line(t, "allocatableMemory.available<1Mi", 0)
+	}},
 
 	{"kubelet-hard-memory", "memory.available<500Mi (/var/lib/kubelet/config.yaml) is not below", withKubelet("evictionHard: {memory.available: 500Mi, nodefs.available: 5%}")},
 	{"kubelet-hard-memory", "memory.available<50%", withKubelet("evictionHard: {memory.available: 50%, nodefs.available: 5%}")},

@@ -190,10 +190,14 @@ func nodeCgroup(args []string, ours string) string {
 	return "/"
 }
 
+// smallThresholds reports hard memory thresholds that do not protect up to the fill rate. For the limit of all pods
+// it reports a threshold that is set for it alone, unless the kubelet acts there first.
 func smallThresholds(f *Facts) (found []trouble) {
 	for _, l := range f.Ours.Lines {
 		amount := l.Of(f.Capacity.Value.Of(l.Signal))
-		if l.Signal != signals.MemoryAvailable || l.Grace > 0 || amount == 0 {
+		ofNode := l.Signal == signals.MemoryAvailable
+		ofPods := l.Signal == signals.AllocatableMemoryAvailable && !f.derived(l) && !f.kubeletActsAt(l)
+		if !ofNode && !ofPods || l.Grace > 0 || amount == 0 {
 			continue
 		}
 		if protected := eviction.ProtectedRate(amount); protected < f.Ours.MaxFillRate {
@@ -205,6 +209,21 @@ func smallThresholds(f *Facts) (found []trouble) {
 		}
 	}
 	return found
+}
+
+// derived reports whether a threshold for the limit of all pods follows from that for memory.available.
+func (f *Facts) derived(l Line) bool {
+	return slices.ContainsFunc(f.Ours.Lines, func(o Line) bool {
+		return o.Signal == signals.MemoryAvailable && o.Grace == l.Grace && o.Text == l.Text
+	})
+}
+
+// kubeletActsAt reports whether a hard threshold of the kubelet for the same signal is not below a threshold.
+func (f *Facts) kubeletActsAt(l Line) bool {
+	return slices.ContainsFunc(f.Kubelet.Value.Config.Hard, func(k kubeletconfig.Threshold) bool {
+		order, comparable := k.Compare(l.Threshold, f.Capacity.Value.Of(l.Signal))
+		return k.Signal == l.Signal && comparable && order >= 0
+	})
 }
 
 func rate(perSecond signals.Bytes) string { return fmt.Sprintf("%dMi", perSecond>>20) }

@@ -75,6 +75,11 @@ func (p *Program) selectEvictions(r *lookup.Request, args []string) error {
 	if r.AllNodes && r.Node != "" {
 		return p.Invalid(fmt.Errorf("--all-nodes: must not be given with --node, which is %q", r.Node))
 	}
+	if len(args) == 1 { // kubectl's form of a name, such as node/n
+		if kind, name, both := strings.Cut(args[0], "/"); both && (kind == "pod" || kind == "node") {
+			args = []string{kind, name}
+		}
+	}
 	switch {
 	case len(args) == 0 && r.Last > 0:
 		return nil
@@ -86,7 +91,11 @@ func (p *Program) selectEvictions(r *lookup.Request, args []string) error {
 		r.Node = args[1]
 		return nil
 	}
-	return p.Invalid(fmt.Errorf("%s why needs one of pod NAMESPACE/NAME, node NODE and --last N; %q was given", p.Name, strings.Join(args, " ")))
+	given := ""
+	if len(args) > 0 {
+		given = fmt.Sprintf("; %q was given", strings.Join(args, " "))
+	}
+	return p.Invalid(fmt.Errorf("%s why needs one of pod NAMESPACE/NAME, node NODE and --last N%s", p.Name, given))
 }
 
 // pod returns the namespace and the name of a pod.

@@ -127,7 +127,7 @@ func newWriter(t *testing.T, policy string) *writer {
 	w := &writer{t: t, place: newPlace(t, s.admin, "bow"), clients: map[string]kubernetes.Interface{"admin": s.admin}}
 	server, err := s.admin.Discovery().ServerVersion()
 	w.must(err)
-	if minor := server.Minor; minor != "34" && minor != "35" { // docs/reference/compatibility.md
+	if minor := server.Minor; minor != "34" { // docs/reference/compatibility.md
 		w.env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}} // equal keys, which no merge may object to
 	}
 	w.clients["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
