@@ -56,8 +56,11 @@ Kubelets run it as an exec probe.`,
 
 // healthPath returns the path of a check.
 func healthPath(check string) string {
-	if strings.HasPrefix(check, "/") {
+	switch {
+	case strings.HasPrefix(check, "/"):
 		return check
+	case strings.Contains(check, "?"):
+		return "/" + check
 	}
 	return "/" + check + "?verbose"
 }

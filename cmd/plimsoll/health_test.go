@@ -74,3 +74,11 @@ func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 		t.Errorf("without a check: exit status %d", status)
 	}
 }
+
+func TestHealthPath_AsksForCauses(t *testing.T) {
+	for check, want := range map[string]string{"readyz": "/readyz?verbose", "readyz/memory": "/readyz/memory?verbose", "readyz?verbose": "/readyz?verbose", "/configz": "/configz"} {
+		if got := healthPath(check); got != want {
+			t.Errorf("%s: %s, want %s", check, got, want)
+		}
+	}
+}

@@ -21,10 +21,10 @@ const reportsForEver = 24 * time.Hour
 
 var kubeletRules = []rule[Facts]{
 	{Code{"kubelet-hard-memory", Error, "A hard memory threshold of the kubelet is at or above the agent's. The kubelet evicts first, once in 10 s, and may evict a second pod.",
-		"lower evictionHard of the kubelet below the agent's threshold, for instance to half, or raise the agent's; plimsoll import-kubelet-config writes both sides and preserves allocatable"},
+		"lower evictionHard of the kubelet to half of the agent's threshold or less, or raise the agent's; plimsoll import-kubelet-config writes both sides and preserves allocatable"},
 		func(f *Facts) []trouble { return kubeletFirst(f, signals.Signal.OfMemory) }},
 	{Code{"kubelet-hard-other", Warning, "A hard threshold of the kubelet for a disk, its inodes or PIDs is at or above the agent's: the kubelet evicts first.",
-		"lower evictionHard of the kubelet below the agent's threshold; plimsoll import-kubelet-config writes both sides"},
+		"lower evictionHard of the kubelet to half of the agent's threshold or less; plimsoll import-kubelet-config writes both sides"},
 		func(f *Facts) []trouble { return kubeletFirst(f, func(s signals.Signal) bool { return !s.OfMemory() }) }},
 	{Code{"kubelet-soft-evicts", Error, "A soft threshold of the kubelet evicts before the agent would.",
 		"set evictionSoftGracePeriod of the kubelet to 8760h for it: then the kubelet reports the condition, and does not evict by it"},

@@ -103,7 +103,7 @@ func TestText_NodesAndRemedies(t *testing.T) {
 		"error right-missing, 12 nodes: n-1, ", "\n  Remedy: ",
 		"warning policy-missing\n  no ValidatingAdmissionPolicy is bound", "\n  Remedy: ",
 		"warning kubelet-version, node n-12\n  ", "v1.20.0", "\n  Remedy: ",
-		"2 errors, 2 warnings, 0 infos; nodes: 12\nOf what agents find on their nodes, errors alone are listed: plimsoll doctor in an agent's pod has its warnings.\n",
+		"2 errors, 2 warnings, 0 infos; nodes: 12\nOf what agents find on their nodes, errors alone are listed. For figures and warnings of a node, run in its agent's pod:\n  /plimsoll doctor --config=/etc/plimsoll/agent.yaml\n",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

@@ -19,7 +19,7 @@ func (l *List) Text() string {
 	}
 	fmt.Fprintf(&b, "%d errors, %d warnings, %d infos; nodes: %d\n", l.Errors, l.Warnings, l.Infos, l.Nodes)
 	if l.Nodes > 0 {
-		b.WriteString("Of what agents find on their nodes, errors alone are listed: plimsoll doctor in an agent's pod has its warnings.\n")
+		b.WriteString("Of what agents find on their nodes, errors alone are listed. For figures and warnings of a node, run in its agent's pod:\n  /plimsoll doctor --config=/etc/plimsoll/agent.yaml\n")
 	}
 	return b.String()
 }
