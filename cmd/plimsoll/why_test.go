@@ -269,14 +269,13 @@ func TestWhy_WritesObjects(t *testing.T) {
 
 func TestWhy_RejectsInvalidUse(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                              "needs one of pod NAMESPACE/NAME, node NODE and --last N",
-		"pod":                           "needs one of",
+		"pod":                           "must be pod NAMESPACE/NAME or node NODE",
 		"pod web":                       `"web": must be NAMESPACE/NAME`,
 		"pod a/b/c":                     "must be NAMESPACE/NAME",
 		"pod /web":                      "must be NAMESPACE/NAME",
-		"node n1 n2":                    "needs one of",
-		"node n1 --node=n2":             "needs one of",
-		"namespace shop":                "needs one of",
+		"node n1 n2":                    "must be pod NAMESPACE/NAME or node NODE",
+		"node n1 --node=n2":             "must be pod NAMESPACE/NAME or node NODE",
+		"namespace shop":                "must be pod NAMESPACE/NAME or node NODE",
 		"pod shop/web --last=-1":        "must be at least 0",
 		"pod shop/web --output=verbose": "must be text, json or yaml",
 		"pod a/b --all-nodes --node=n2": "must not be given with --node",

@@ -3,6 +3,7 @@
 package whycmd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -32,13 +33,13 @@ func Command(p Program) *cobra.Command {
 		pod = "[NAMESPACE/]NAME"
 	}
 	cmd := &cobra.Command{
-		Use:   "why pod " + pod + "|node NODE|--last N",
+		Use:   "why [pod " + pod + "|node NODE]",
 		Short: "Explain evictions from their records in the cluster",
 		Long: `Reads the records of evictions, which outlive events, pods and agents. For a pod it
 prints the threshold and the observation, the ranking at that time, why this pod was
 evicted and not the next one, what the kubelet would have done, and which request,
-usage or priority would have saved it. For a node, and with --last, it prints one line
-for each eviction.
+usage or priority would have saved it. For a node, and without arguments for all nodes, it
+prints one line for each eviction, the latest first.
 
 The records of the pod's node are read first, if the pod still exists. If they have no
 eviction of it, or the pod is gone, those of all nodes are read. If none has an eviction
@@ -49,7 +50,7 @@ Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be r
 2 invalid flags or arguments.`,
 		Example: "  # Why a pod was evicted, or where it stands\n  " + p.Name + " why pod shop/web-7d4b9c\n\n" +
 			"  # The evictions of a node, the latest first\n  " + p.Name + " why node node-1\n\n" +
-			"  # The latest evictions in the cluster, for programs\n  " + p.Name + " why --last 20 -o json",
+			"  # The latest evictions in the cluster, and more of them for programs\n  " + p.Name + " why\n  " + p.Name + " why --last 500 -o json",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := p.selectEvictions(r, args); err != nil {
@@ -61,10 +62,13 @@ Exit status: 0 found, 1 no such eviction is recorded, or the records cannot be r
 	f := cmd.Flags()
 	f.StringVar(&r.Node, "node", "", "`node` of the pod; empty: the present node of the pod, else all nodes are searched")
 	f.BoolVar(&r.AllNodes, "all-nodes", false, "search all nodes, for evictions of earlier pods of the same name too")
-	f.IntVar(&r.Last, "last", 0, "print the last `N` evictions only; 0: all of the pod or node")
+	f.IntVar(&r.Last, "last", 0, fmt.Sprintf("print the last `N` evictions only; 0: all of the pod or node, or without arguments %d", latest))
 	f.StringVar(&r.Namespace, "eviction-record-namespace", evictionlog.Namespace, "`namespace` of the records")
 	return cmd
 }
+
+// latest is the number of evictions that are printed without arguments.
+const latest = 20
 
 // selectEvictions sets what the arguments select. Returns an error of [Program.Invalid] if they and the flags are
 // invalid, and the error of Namespace.
@@ -81,7 +85,8 @@ func (p *Program) selectEvictions(r *lookup.Request, args []string) error {
 		}
 	}
 	switch {
-	case len(args) == 0 && r.Last > 0:
+	case len(args) == 0:
+		r.Last = cmp.Or(r.Last, latest)
 		return nil
 	case len(args) == 2 && args[0] == "pod":
 		pod, err := p.pod(args[1])
@@ -91,11 +96,7 @@ func (p *Program) selectEvictions(r *lookup.Request, args []string) error {
 		r.Node = args[1]
 		return nil
 	}
-	given := ""
-	if len(args) > 0 {
-		given = fmt.Sprintf("; %q was given", strings.Join(args, " "))
-	}
-	return p.Invalid(fmt.Errorf("%s why needs one of pod NAMESPACE/NAME, node NODE and --last N%s", p.Name, given))
+	return p.Invalid(fmt.Errorf("%s why: %q: must be pod NAMESPACE/NAME or node NODE, or nothing for the latest evictions", p.Name, strings.Join(args, " ")))
 }
 
 // pod returns the namespace and the name of a pod.
