@@ -29,7 +29,7 @@ var clusterRules = []rule[ClusterFacts]{
 			return in(len(a.Findings) > 0, "the agent found: "+listed(a.Findings))
 		})},
 	{Code{"agent-silent", Error, "An agent does not renew its lease: the node is protected by its kubelet alone.",
-		"check why its pod does not run, or cannot reach the API server"},
+		"check why its pod does not run, or cannot reach the API server; without a pod, the DaemonSet does not select the node: docs/runbooks/PlimsollAgentAbsent.md"},
 		eachAgent(func(a *Agent) string {
 			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent has not renewed its lease for %s; it lasts %s", a.Silent.Round(time.Second), a.Lasts))
 		})},

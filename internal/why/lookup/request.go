@@ -153,7 +153,7 @@ func (r *Request) none(all found) error {
 		b.WriteString(r.unreadableText(all) + "\n")
 	}
 	if r.Pod == "" {
-		b.WriteString("If agents are disarmed, they evict nothing: see kubectl plimsoll status. The events NoPodHelps and EvictionsIneffective of a Node say why an armed one does not. In another namespace: give --eviction-record-namespace.")
+		b.WriteString("Agents that are disarmed, silent or missing evict nothing: see kubectl plimsoll status. The events NoPodHelps and EvictionsIneffective of a Node say why an armed one does not. In another namespace: give --eviction-record-namespace.")
 		return fmt.Errorf("%s", b.String())
 	}
 	if all.podErr != nil {
