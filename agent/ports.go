@@ -140,5 +140,5 @@ type Status = decisionlog.Status
 const (
 	StatusNone     Status = "" // no report was needed
 	StatusReported Status = "reported"
-	StatusPending  Status = "pending" // reported later
+	StatusPending         = decisionlog.Pending // reported later
 )

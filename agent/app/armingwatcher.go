@@ -35,6 +35,7 @@ type armingWatcher struct {
 
 	clusterChanged chan struct{} // one slot: the cluster's settings may have changed
 	settingChanged chan struct{} // one slot: they have changed
+	rightRefused   chan struct{} // one slot: the API server refused a status
 	disarmSignals  chan os.Signal
 
 	lastFault string // of cleanUp, as it was logged
@@ -52,7 +53,7 @@ func (a *app) openArming() {
 	a.inherited = remembered.Acted
 	a.arming = newArmingState(disarmfile.File(a.config.DisarmFile), a.config.DryRun, remembered, save, a.log)
 	a.node.arming = a.arming
-	a.clusterChanged, a.settingChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	a.clusterChanged, a.settingChanged, a.rightRefused = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	a.arming.onChange(a.armingChanged)
 }
 
@@ -152,16 +153,18 @@ func (a *app) readCluster() {
 // kubeletPace, from refusedPeriod after an examination on. While findings prevent arming, the interval
 // begins at 2 min, twice refusedPeriod, and doubles up to that. Rights cost the API server
 // one request each, of thousands of nodes: they are checked at the start, after a change
-// of settings, and in every rightsEvery-th examination.
+// of settings, in every rightsEvery-th examination, and rulesTime after the API server refused a status. A server that has
+// just started may not know its rules.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute
 	kubeletPace   = 10 * time.Second
+	rulesTime     = 10 * time.Second
 	rightsEvery   = 6
 )
 
-// examine has the doctor examine the node at the start, periodically, after a restart of the kubelet, and
-// after a change of settings.
+// examine has the doctor examine the node at the start, periodically, after a restart of the kubelet, after a
+// change of settings, and after a refused status.
 func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
 	for n := 0; ctx.Err() == nil; n++ {
@@ -174,7 +177,7 @@ func (a *app) examine(ctx context.Context) {
 		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
 			pause = examinePeriod
 		}
-		if awaitExamination(ctx, pause-rand.N(pause/10), a.settingChanged, kubelet.Replaced) {
+		if awaitExamination(ctx, pause-rand.N(pause/10), a.settingChanged, a.rightRefused, kubelet.Replaced) {
 			n, pause = -1, refusedPeriod
 		}
 		kubelet.Close()
@@ -182,8 +185,8 @@ func (a *app) examine(ctx context.Context) {
 }
 
 // awaitExamination waits for the next examination: for pause, or until the kubelet is replaced, or a setting
-// changes, or ctx ends. It reports whether a setting changed.
-func awaitExamination(ctx context.Context, pause time.Duration, changed <-chan struct{}, replaced func() bool) bool {
+// changes, or for rulesTime after a refused status, or until ctx ends. It reports whether rights are to be checked.
+func awaitExamination(ctx context.Context, pause time.Duration, changed, refused <-chan struct{}, replaced func() bool) (rights bool) {
 	due := time.Now().Add(pause)
 	timer := time.NewTimer(min(pause, refusedPeriod))
 	defer timer.Stop()
@@ -193,10 +196,16 @@ func awaitExamination(ctx context.Context, pause time.Duration, changed <-chan s
 			return false
 		case <-changed:
 			return true
+		case <-refused:
+			rights = true
+			if soon := time.Now().Add(rulesTime); soon.Before(due) {
+				due = soon
+			}
+			timer.Reset(min(time.Until(due), kubeletPace))
 		case <-timer.C:
 			left := time.Until(due)
 			if left <= 0 || replaced() {
-				return false
+				return rights
 			}
 			timer.Reset(min(left, kubeletPace))
 		}

@@ -29,7 +29,12 @@ func (a *app) openEvictor(ctx context.Context) error {
 	if a.state != nil {
 		previous = loadPendingStatuses(a.state, a.log)
 	}
-	options := podstatus.Options{}
+	options := podstatus.Options{Refused: func() {
+		select {
+		case a.rightRefused <- struct{}{}:
+		default:
+		}
+	}}
 	if a.runtime != nil {
 		options.Running = running(a.runtime)
 	}

@@ -77,6 +77,9 @@ type PodReason struct {
 // Status is the state of the report of an eviction to the API server.
 type Status string
 
+// Pending: the API server has not accepted the pod's status yet.
+const Pending Status = "pending"
+
 // Repeat is why a decision is written again.
 type Repeat string
 

@@ -32,7 +32,7 @@ func (x *Explanation) Text() string {
 
 // Facts returns the facts about an eviction, with their names. Unknown ones are empty.
 func Facts(r *decisionlog.Record) [][2]string {
-	return [][2]string{{"Kind", kindText(r)}, {"Cause", causeText(r)}, {"Status", r.Message}, {"Failed", failedText(r)}, {"Kubelet", kubeletText(r)}, {"Result", resultText(r)}}
+	return [][2]string{{"Kind", kindText(r)}, {"Cause", causeText(r)}, {"Status", statusText(r)}, {"Failed", failedText(r)}, {"Kubelet", kubeletText(r)}, {"Result", resultText(r)}}
 }
 
 // headline returns what happened, with verbs for the pod and the node.
@@ -72,6 +72,14 @@ func kindText(r *decisionlog.Record) string {
 		parts = append(parts, fmt.Sprintf("the last process exited after %s", millis(*r.ExitTime)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// statusText is the pod's status, and whether the API server had accepted it when the eviction was recorded.
+func statusText(r *decisionlog.Record) string {
+	if r.Status != decisionlog.Pending {
+		return r.Message
+	}
+	return strings.TrimSpace(r.Message) + " The API server had not accepted it when this was recorded. Without it, a kubelet starts the pod again."
 }
 
 func millis(ms float64) string {

@@ -54,6 +54,16 @@ Each of these alone would have saved it. ns/pod-2 would have been evicted instea
 	}
 }
 
+func TestText_StatusNotAccepted(t *testing.T) {
+	r := leaky()
+	r.Status = decisionlog.Pending
+	want := "Status:   The node was low on resource: memory. The API server had not accepted it when this was recorded. Without it, a kubelet starts the pod again.\n"
+	x := why.Explain("node-1", r)
+	if got := x.Text(); !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwithout %s", got, want)
+	}
+}
+
 func TestText_OtherEvictions(t *testing.T) {
 	alone := record(signals.PIDAvailable, ranking.Key{Usage: 900, Tasks: 2000})
 	alone.Check = "early"

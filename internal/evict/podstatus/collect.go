@@ -135,6 +135,9 @@ func (t *Reporter) settle(e *entry, p *part, o outcome) (more bool) {
 		t.settled(e, p, o)
 		return true
 	}
+	if o.answer == forbidden {
+		t.noteRefusal()
+	}
 	if o.answer == forbidden && !e.refused.IsZero() && now.Sub(e.refused) > rbacLoadTime {
 		t.logMissingRight(cmp.Or(o.right, p.right), o.err)
 	}
@@ -155,6 +158,9 @@ func (t *Reporter) settled(e *entry, p *part, o outcome) {
 	}
 	e.refused, e.fails = time.Time{}, 0
 	switch {
+	case o.why != "" && p.right == patchStatus && e.denied != nil:
+		t.log.Error("The API server refused the status of an evicted pod, which is obsolete now: apply the rules in deploy/rbac to the agent's service account",
+			append(about(&e.pending), "right", p.right, "reason", o.why, "error", e.denied)...)
 	case o.why != "":
 		t.log.Info("Dropping an obsolete pod status update", append(about(&e.pending), "right", p.right, "reason", o.why)...)
 	case p.right == patchStatus && e.pending.Repair:
@@ -164,6 +170,7 @@ func (t *Reporter) settled(e *entry, p *part, o outcome) {
 		t.log.Info("Repeated the status update of an evicted pod that its kubelet had overwritten", about(&e.pending)...)
 		t.confirm(e)
 	case p.right == patchStatus:
+		t.refused = false
 		t.log.Info("Updated the status of an evicted pod late", about(&e.pending)...)
 		t.confirm(e)
 	}

@@ -17,6 +17,9 @@ type Options struct {
 	// arrive while the server is away. Without Running, a late status can be reported of a pod that
 	// has just been restarted. An error postpones the status.
 	Running func(ctx context.Context, uid string) ([]string, error)
+	// Refused is called when the API server refuses a status for a missing right, once until it accepts one. It must
+	// neither block nor call back.
+	Refused func()
 }
 
 // Reporter reports evicted pods to the API server. Its methods are safe for concurrent use.
@@ -33,6 +36,8 @@ type Reporter struct {
 	queue queue
 	// loggedRights contains the missing rights that were logged.
 	loggedRights map[string]bool
+	// refused: the last answer about a status was that a right is missing.
+	refused bool
 	// unconfirmed are recently reported statuses, by the pod's UID.
 	unconfirmed map[string]confirmation
 	// repairs are the repairs of pods without their reason, by the pod's UID.
@@ -136,6 +141,7 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 		t.queue.answered()
 		e.pending.Status, e.reported = false, a == done
 		if a == done {
+			t.refused = false
 			t.confirm(e)
 		}
 		if a == gone {
@@ -143,6 +149,9 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 		}
 	case absent:
 		t.queue.rest(time.Now().Add(retryAfter(err)))
+	case forbidden:
+		e.denied = err
+		t.noteRefusal()
 	}
 	t.changed()
 	if err != nil {
@@ -188,6 +197,14 @@ const (
 	patchStatus  = "patch pods/status"
 	createEvents = "create events"
 )
+
+// noteRefusal notes that a right is missing. The lock is held.
+func (t *Reporter) noteRefusal() {
+	if !t.refused && t.options.Refused != nil {
+		t.options.Refused()
+	}
+	t.refused = true
+}
 
 // logMissingRight logs once that a right is missing. The lock is held.
 func (t *Reporter) logMissingRight(right string, err error) {

@@ -123,6 +123,36 @@ func TestEvicted_ReportsWithOnePatch(t *testing.T) {
 	}
 }
 
+// A missing right is reported once until a status is accepted.
+func TestEvicted_ReportsRefusalOnce(t *testing.T) {
+	refusals := 0
+	h := newHarness(t, Options{Refused: func() { refusals++ }})
+	evict := func(name string, f fault) {
+		n := notice(name)
+		h.put(running(n))
+		h.Enqueue(n)
+		h.broken(f)
+		if err := h.Evicted(t.Context(), n); (err != nil) != (f != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	forbidden := answering(apierrors.NewForbidden(corev1.Resource("pods/status"), "p", errors.New("RBAC")))
+	evict("a", forbidden)
+	evict("b", forbidden)
+	if refusals != 1 {
+		t.Errorf("%d refusals were reported, want 1", refusals)
+	}
+	evict("c", nil)
+	evict("d", answering(apierrors.NewInternalError(errors.New("etcd"))))
+	if refusals != 1 {
+		t.Errorf("%d refusals were reported, want 1: another error is none", refusals)
+	}
+	evict("e", forbidden)
+	if refusals != 2 {
+		t.Errorf("%d refusals were reported, want 2: a status had been accepted", refusals)
+	}
+}
+
 func TestEvicted_PreservesOtherConditions(t *testing.T) {
 	h, n := newHarness(t, Options{}), notice("p")
 	h.put(running(n))
