@@ -162,10 +162,12 @@ func (s *env) manyProcesses() {
 	s.do(calm, "fill 1MiB")
 }
 
-// manyThreads counts threads as tasks. All pods have as many processes, so the priority decides.
+// manyThreads counts threads as tasks. All pods have as many processes, so the priority decides. The threshold is met from
+// about 2,100 threads on. Near 2,700 the machine has none left, and Go ends the process: on a slow machine the node's own
+// programs have some hundred threads more, which wait.
 func (s *env) manyThreads() {
 	pods := s.pods(of(topPriority, cluster.Hog("calm", "threads 100")), of(lowPriority, cluster.Hog("many")))
-	s.order(pods[1], "threads 2500")
+	s.order(pods[1], "threads 2350")
 	s.awaitEvicted(pods[1], "pids")
 	s.reported(pidPressure)
 	s.do(pods[0], "fill 1MiB")

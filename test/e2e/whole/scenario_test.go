@@ -99,6 +99,8 @@ func (s *env) end() {
 	if s.Failed() {
 		s.Logf("%s", s.logs())
 		s.Logf("%s", s.show("get", "nodes,pods", "--all-namespaces", "--output=wide"))
+		s.Logf("%s", s.show("get", "pods", "--all-namespaces", "--output=custom-columns=POD:.metadata.name,"+
+			"ENDED:.status.containerStatuses[*].lastState.terminated.reason,EXIT:.status.containerStatuses[*].lastState.terminated.exitCode"))
 		s.Logf("%s", s.show("get", "events", "--all-namespaces", "--sort-by=.metadata.creationTimestamp"))
 		s.Logf("%s", s.show("describe", "node", cluster.NodeName))
 	}
