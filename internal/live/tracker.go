@@ -134,9 +134,11 @@ func (t *Tracker) addDecision(d *recording.Decision) {
 	if signal, err := signals.Parse(r.Signal); err == nil && len(r.Consumers) > 0 {
 		reason = "held by " + r.Consumers[0].Text(signal.Definition().Unit) + "; " + reason
 	}
+	subject := cmp.Or(r.Threshold, r.Signal, r.LimitedBy)
+	reason = strings.TrimPrefix(reason, subject+": ") // shown once
 	// Copies, since the other texts of a line would stay in memory with a part of it.
 	t.decisions = append(t.decisions, Decision{d.At.Add(d.Clock), Printable(string(r.Decision), maxWord), Printable(r.Pod, maxName),
-		Printable(cmp.Or(r.Threshold, r.Signal, r.LimitedBy), maxWord), Printable(reason, maxReason)})
+		Printable(subject, maxWord), Printable(reason, maxReason)})
 }
 
 // State returns the state at a time, by the node's clock.
