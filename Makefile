@@ -98,7 +98,7 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 
 # A release is built from a commit, so that others can build it again. The programs, their systems and the
 # files of a release are in deploy/release.
-.PHONY: release release-build release-check release-sign release-verify release-again release-compare publish
+.PHONY: release release-build release-check release-sign release-verify release-again release-compare release-try publish
 
 release: ## set VERSION and its section of the changelog; once that is committed, build bin/release, signed with KEY
 	@$(RELEASE) set -version $(VERSION) -date $$(date -u +%Y-%m-%d)
@@ -135,6 +135,9 @@ release-again: ## build the release of this commit again, in a clone elsewhere, 
 
 release-compare: ## compare bin/release with AGAIN, a directory with the same release; the signature is left out
 	diff -r -x checksums.txt.sig bin/release $(AGAIN)
+
+release-try: components ## install bin/release on a whole node, and evict a pod by memory there (root)
+	RELEASE=$(abspath bin/release) $(GO) test -count=1 -v -timeout 30m -run 'TestNode_RunsScenariosInOrder/^memory$$' $(WHOLE)
 
 # The chart is no image: skopeo copies it as it is. --preserve-digests: what was signed is what is pushed. Credentials are
 # those of skopeo login, or REGISTRY_USER with REGISTRY_PASSWORD.

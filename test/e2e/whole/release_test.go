@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -32,29 +33,49 @@ const (
 // release is the installed chart.
 type release struct {
 	helm, kubeconfig, dir string
+	chart, image          string // directory or package of the chart, and reference of the image
 	plimsoll              string // the program, for administrators
 	client                string // kubectl-plimsoll, of [env.buildClient]
 	values                map[string]any
 	output                string // helm's last output
 }
 
-// buildImage builds program and image and imports the image on the node.
+// buildImage builds program and image and imports the image on the node. With RELEASE, a directory that make release has
+// written, they are those of the release, and so is the chart.
 func (s *env) buildImage() {
 	s.Helper()
 	dir := s.TempDir()
-	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll")}
+	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll"), chart: "../../../deploy/helm/plimsoll", image: reference}
+	archive := filepath.Join(dir, "plimsoll.tar")
 	built, err := cluster.Prebuilt(dir, "plimsoll", "plimsoll.tar")
 	s.must(err)
-	if !built {
+	switch packaged := os.Getenv("RELEASE"); {
+	case packaged != "":
+		archive = s.unpack(r, packaged)
+	case !built:
 		s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", r.plimsoll, "../../../cmd/plimsoll")
 		s.build("go", "-C", "../../../deploy/image", "run", ".", "-version", tag, "-out", dir, "amd64="+r.plimsoll)
 	}
-	s.must(s.Node.Load(s.Context(), filepath.Join(dir, "plimsoll.tar"), reference))
+	s.must(s.Node.Load(s.Context(), archive, r.image))
 	r.helm, err = cluster.Binary("helm")
 	s.must(err)
 	r.kubeconfig, err = s.Kubeconfig(s.Admin())
 	s.must(err)
 	s.release = r
+}
+
+// unpack takes chart, program and image of a packaged release. Returns the archive of the image.
+func (s *env) unpack(r *release, dir string) (archive string) {
+	s.Helper()
+	list, err := os.ReadFile(filepath.Join(dir, "images.txt")) // ARCHIVE REFERENCE@DIGEST
+	s.must(err)
+	first, _, _ := strings.Cut(string(list), "\n")
+	name, image, _ := strings.Cut(first, " ")
+	r.image, _, _ = strings.Cut(image, "@")
+	version := r.image[strings.LastIndex(r.image, ":")+1:]
+	r.chart = filepath.Join(dir, "plimsoll-"+version+".tgz")
+	s.build("tar", "-xzf", filepath.Join(dir, "plimsoll-"+version+"-linux-"+runtime.GOARCH+".tar.gz"), "-C", r.dir, "plimsoll")
+	return filepath.Join(dir, name)
 }
 
 func (s *env) build(name string, args ...string) {
@@ -74,8 +95,12 @@ func (s *env) values() map[string]any {
 	server, err := url.Parse(s.Admin().Host)
 	s.must(err)
 	here := map[string]any{corev1.LabelHostname: cluster.NodeName}
+	image := map[string]any{"pullPolicy": "Never"}
+	if s.release.image == reference { // else the chart knows its image
+		image["tag"] = tag
+	}
 	own := map[string]any{
-		"image":       map[string]any{"tag": tag, "pullPolicy": "Never"},
+		"image":       image,
 		"hostNetwork": true,
 		"extraEnv": []any{
 			map[string]any{"name": "KUBERNETES_SERVICE_HOST", "value": server.Hostname()},
@@ -193,7 +218,7 @@ func (r *release) valuesFile() string { return filepath.Join(r.dir, "values.yaml
 
 // args returns helm's arguments for a verb that takes the chart and the file with values.
 func (r *release) args(verb string) []string {
-	return []string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + r.valuesFile()}
+	return []string{verb, releaseName, r.chart, "--values=" + r.valuesFile()}
 }
 
 func (s *env) helm(args ...string) {
