@@ -65,3 +65,53 @@ func (s *env) clientReachesAgent() {
 func (s *env) client(args ...string) (string, error) {
 	return s.execute(s.release.client, append(args, "--kubeconfig="+s.release.kubeconfig)...)
 }
+
+// clientOperates disarms a node, arms it again, and explains an eviction there, with the client alone. The transcript has its
+// output, which docs/how-to/see-the-cluster.md quotes.
+func (s *env) clientOperates() {
+	pods := s.pods(requesting(cluster.Hog("web", "fill 100MiB"), 120*mib), cluster.Hog("batch", "fill 50MiB"))
+	batch := pods[1].Object.Namespace + "/" + pods[1].Object.Name
+	s.shows("1 node: 1 armed\n", "status", cluster.NodeName)
+	s.shows("1 of 1 nodes: disarmed\n", "disarm", cluster.NodeName, "--yes")
+	s.poll("the status is disarmed", func() bool {
+		output, err := s.client("status", cluster.NodeName)
+		return err == nil && strings.Contains(output, "1 node: 1 disarmed")
+	})
+	s.shows("the Node's annotation is set to disarmed", "doctor")
+	s.refuses("  to be armed            1  "+cluster.NodeName+"\n", "arm", cluster.NodeName) // the test has no terminal
+	s.shows("1 of 1 nodes: armed\n", "arm", cluster.NodeName, "--yes")
+	s.order(pods[1], "fill "+s.allExcept(100*mib)+" at 200MiB/s")
+	s.awaitEvicted(pods[1], "memory")
+	s.poll("the status has the eviction", func() bool {
+		output, err := s.client("status", cluster.NodeName)
+		return err == nil && strings.Contains(output, batch)
+	})
+	s.shows(batch, "status", cluster.NodeName)
+	s.shows("LAST DECISIONS", "top", cluster.NodeName)
+	s.poll("the eviction is recorded", func() bool {
+		_, err := s.client("why", "pod", batch)
+		return err == nil
+	})
+	s.shows("Pod "+batch+" was evicted from node "+cluster.NodeName+".", "why", "pod", batch)
+	s.shows(batch, "why")
+}
+
+// shows runs the client, and logs its output, which must contain a text.
+func (s *env) shows(want string, args ...string) {
+	s.Helper()
+	output, err := s.client(args...)
+	s.Logf("kubectl plimsoll %s\n%s", strings.Join(args, " "), output)
+	if err != nil || !strings.Contains(output, want) {
+		s.Errorf("kubectl plimsoll %s: %v, want %q in\n%s", strings.Join(args, " "), err, want, output)
+	}
+}
+
+// refuses is shows for a command that fails.
+func (s *env) refuses(want string, args ...string) {
+	s.Helper()
+	output, err := s.client(args...)
+	s.Logf("kubectl plimsoll %s\n%s", strings.Join(args, " "), output)
+	if err == nil || !strings.Contains(output, want) {
+		s.Errorf("kubectl plimsoll %s: %v, want an error, and %q in\n%s", strings.Join(args, " "), err, want, output)
+	}
+}

@@ -13,6 +13,7 @@ func TestNode_RunsScenariosInOrder(t *testing.T) {
 	s.scenario("disarmed and armed", (*env).disarmedAndArmed)
 	s.arm() // also if a scenario is run alone
 	s.scenario("client reaches agent", (*env).clientReachesAgent)
+	s.scenario("client operates", (*env).clientOperates)
 	s.scenario("disarmed under pressure", (*env).disarmedUnderPressure)
 	s.scenario("memory", (*env).memoryHog)
 	s.scenario("memory by priority", (*env).memoryOrder)
