@@ -172,7 +172,7 @@ compat: build $(if $(filter debian,$(CONTAINERD)),bin/debian-containerd) ## what
 	$(COMPAT) -run 'TestNode_RunsScenariosInOrder/^(memory|memory_by_priority|disk|disk_by_priority)$$' $(WHOLE)
 
 bin/debian-containerd:
-	mkdir -p $@.part
+	rm -rf $@.part && mkdir -p $@.part
 	cd $@.part && { apt-get download containerd || { apt-get update && apt-get download containerd; }; } && dpkg-deb -x containerd_*.deb .
 	mv $@.part $@
 

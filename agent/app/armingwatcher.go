@@ -153,8 +153,8 @@ func (a *app) readCluster() {
 // kubeletPace, from refusedPeriod after an examination on. While findings prevent arming, the interval
 // begins at 2 min, twice refusedPeriod, and doubles up to that. Rights cost the API server
 // one request each, of thousands of nodes: they are checked at the start, after a change
-// of settings, in every rightsEvery-th examination, and rulesTime after the API server refused a status. A server that has
-// just started may not know its rules.
+// of settings, in every rightsEvery-th examination, and rulesTime after the API server refused a status: a server that has
+// just started may not know its rules. While one is missing, or the server does not answer, every examination checks them.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute
@@ -168,13 +168,17 @@ const (
 func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
 	for n := 0; ctx.Err() == nil; n++ {
-		found, kubelet, err := a.findings(ctx, n%rightsEvery == 0)
+		rights := n%rightsEvery == 0 || slices.Contains(a.arming.current().findings, missingRight)
+		found, answered, kubelet, err := a.findings(ctx, rights)
 		if err != nil {
 			a.log.Error("Failed to examine the node, using the previous findings", "error", err)
 		} else {
 			a.arming.update(func(w *arming.Inputs) { w.Findings = arming.Findings{Known: true, Errors: found} })
 		}
-		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
+		if rights && !answered {
+			n = -1 // the next examination checks them
+		}
+		if pause = min(2*pause, examinePeriod); n >= 0 && !a.arming.current().Refuses() {
 			pause = examinePeriod
 		}
 		if awaitExamination(ctx, pause-rand.N(pause/10), a.settingChanged, a.rightRefused, kubelet.Replaced) {
@@ -185,7 +189,7 @@ func (a *app) examine(ctx context.Context) {
 }
 
 // awaitExamination waits for the next examination: for pause, or until the kubelet is replaced, or a setting
-// changes, or for rulesTime after a refused status, or until ctx ends. It reports whether rights are to be checked.
+// changes, or for rulesTime after the first refused status, or until ctx ends. It reports whether rights are to be checked.
 func awaitExamination(ctx context.Context, pause time.Duration, changed, refused <-chan struct{}, replaced func() bool) (rights bool) {
 	due := time.Now().Add(pause)
 	timer := time.NewTimer(min(pause, refusedPeriod))
@@ -197,14 +201,13 @@ func awaitExamination(ctx context.Context, pause time.Duration, changed, refused
 		case <-changed:
 			return true
 		case <-refused:
-			rights = true
-			if soon := time.Now().Add(rulesTime); soon.Before(due) {
-				due = soon
+			if !rights { // a later one postpones nothing
+				rights, due = true, time.Now().Add(rulesTime)
+				timer.Reset(rulesTime)
 			}
-			timer.Reset(min(time.Until(due), kubeletPace))
 		case <-timer.C:
 			left := time.Until(due)
-			if left <= 0 || replaced() {
+			if left <= 0 || !rights && replaced() {
 				return rights
 			}
 			timer.Reset(min(left, kubeletPace))
@@ -216,13 +219,13 @@ func awaitExamination(ctx context.Context, pause time.Duration, changed, refused
 const missingRight = "right-missing"
 
 // findings returns the codes of the doctor's errors, and the kubelet that it found. If rights are not checked,
-// or the API server does not answer, the last finding about them holds. Returns an error if the node
+// or the API server does not answer about them, the last finding about them holds. Returns an error if the node
 // can not be examined.
-func (a *app) findings(ctx context.Context, rights bool) (found []string, kubelet probe.KubeletProcess, err error) {
+func (a *app) findings(ctx context.Context, rights bool) (found []string, answered bool, kubelet probe.KubeletProcess, err error) {
 	_, fault := cri.Locate(a.config.ContainerRuntimeEndpoint, a.config.HostRoot)
 	o, err := examine.Options(a.watch.Config(), a.api, a.runtime, fault)
 	if err != nil {
-		return nil, kubelet, err
+		return nil, false, kubelet, err
 	}
 	if !rights {
 		o.Rights = nil
@@ -232,14 +235,14 @@ func (a *app) findings(ctx context.Context, rights bool) (found []string, kubele
 	}
 	facts := probe.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
-		return nil, kubelet, err
+		return nil, false, kubelet, err
 	}
 	found = doctor.Errors(doctor.Examine(facts), nil)
-	answered := rights && (facts.Server == nil || facts.Server.Denied.Known)
+	answered = rights && (facts.Server == nil || facts.Server.Denied.Known)
 	if !answered && slices.Contains(a.arming.current().findings, missingRight) {
 		found = append(found, missingRight)
 	}
-	return found, probe.FindKubelet(o.ProcRoot, facts.Processes.Value), nil
+	return found, answered, probe.FindKubelet(o.ProcRoot, facts.Processes.Value), nil
 }
 
 // catchDisarmSignal catches SIGUSR1, which would end the process, from the start on.

@@ -25,7 +25,8 @@ func TestAwaitExamination(t *testing.T) {
 		{about: "context ends", pause: examinePeriod, replaced: never, changed: never, canceled: 3 * time.Second, want: 3 * time.Second},
 		{about: "status refused", pause: examinePeriod, replaced: never, changed: never, canceled: never, refused: 90 * time.Second, want: 100 * time.Second, wantChanged: true},
 		{about: "status refused at once", pause: examinePeriod, replaced: never, changed: never, canceled: never, refused: time.Second, want: 11 * time.Second, wantChanged: true},
-		{about: "status refused last", pause: 65 * time.Second, replaced: never, changed: never, canceled: never, refused: 64 * time.Second, want: 65 * time.Second, wantChanged: true},
+		{about: "status refused last", pause: 65 * time.Second, replaced: never, changed: never, canceled: never, refused: 64 * time.Second, want: 74 * time.Second, wantChanged: true},
+		{about: "status refused, kubelet replaced", pause: examinePeriod, replaced: 0, changed: never, canceled: never, refused: 55 * time.Second, want: 65 * time.Second, wantChanged: true},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -120,6 +120,8 @@ func (x *armingCommand) run(ctx context.Context, connection *user.Connection) er
 	case plan == nil && x.needsNoPlan():
 		fmt.Fprintf(notes, "There is no preview: %s\n", signals.PrintableLines(fault.Error()))
 		return r.Run(ctx)
+	case plan == nil && !x.yes && !x.client.interactive:
+		return errors.Join(fault, invalid(errNoTerminal))
 	case plan == nil || fault != nil && r.Setting == arming.Arm: // nodes that do not exist keep no others armed
 		return errors.Join(fault, errUnchanged)
 	}
@@ -144,7 +146,7 @@ func (x *armingCommand) needsNoPlan() bool {
 // plan, the error has named nodes that do not exist.
 func (x *armingCommand) plan(ctx context.Context, now func() time.Time) (*preview.Plan, error) {
 	r, bound := &x.Request, x.Request.Timeout
-	if x.needsNoPlan() {
+	if x.needsNoPlan() || r.Setting == arming.Disarm && !x.yes && !x.client.interactive {
 		bound = min(bound, x.stopPreview)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)

@@ -67,6 +67,7 @@ func TestWhy_FindsPodsAsKubectlDoes(t *testing.T) {
 		{"why --last 5", 0, "shop/web", ""},
 		{"why node/n1", 0, "2026-03-01T01:00:00Z  n1    shop/web", ""},
 		{"why pod/web", 0, "Pod shop/web was evicted from node n1.", "/api/v1/namespaces/shop/pods/web"},
+		{"why node/", 2, `"node ": must be pod NAMESPACE/NAME or node NODE`, ""},
 		{"why shop/web", 2, `"shop/web": must be pod NAMESPACE/NAME or node NODE`, ""},
 		{"why node n2", 1, "there is no ConfigMap n2", ""},
 		{"why pod web -o wide", 2, `--output: "wide": must be one of json, yaml`, ""},

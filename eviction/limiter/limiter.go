@@ -58,7 +58,7 @@ func (h Limit) Explain(now time.Time) string {
 	case Ineffective:
 		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for %s, unless the pressure ends before", h.N, h.Condition, left)
 	case Owner:
-		return fmt.Sprintf("%d pods of its owner were evicted in a row: no further one for %s, unless less than half of a hard threshold is left", h.N, left)
+		return fmt.Sprintf("%d pods of its owner were evicted in a row: no further one for %s, unless less than half of a hard threshold is left or memory is about to run out", h.N, left)
 	}
 	return ""
 }

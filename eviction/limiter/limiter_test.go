@@ -235,7 +235,7 @@ func TestLimit_ExplainsCause(t *testing.T) {
 		{}: "",
 		{By: limiter.Quota, Namespace: "ns", N: 3, Until: at(time.Minute)}:                             "3 evictions within an hour, and namespace ns has used up its share: none of its pods is evicted for 1m0s",
 		{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for 5m0s, unless the pressure ends before",
-		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted in a row: no further one for 1m30s, unless less than half of a hard threshold is left",
+		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted in a row: no further one for 1m30s, unless less than half of a hard threshold is left or memory is about to run out",
 	} {
 		if got := limit.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -39,7 +39,7 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"agent-missing", Warning, "A node has no agent.", "check that the DaemonSet tolerates the node's taints, and selects it"},
 		withoutAgent},
 	{Code{"pressure-unprotected", Warning, "A node is under pressure, and no agent acts there: its kubelet or the kernel chooses which processes end.",
-		"find the reason in docs/how-to/troubleshoot.md (an agent does not arm), then kubectl plimsoll arm NODE"},
+		"find the reason in docs/how-to/troubleshoot.md (an agent does not arm), then kubectl plimsoll arm NODE; for an agent that is silent or missing see docs/runbooks/PlimsollAgentAbsent.md"},
 		eachNode(unprotected)},
 	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
 		"find the reason in docs/how-to/troubleshoot.md (an agent does not arm), then kubectl plimsoll arm NODE; arm --all leaves nodes alone that are disarmed by name"},

@@ -138,8 +138,16 @@ var variants = []variant{
 	{"state-not-writable", "read-only", func(_ *testing.T, f *doctor.Facts) { f.StateFault = doctor.Known("read-only file system") }},
 	{"disarmed-by-file", "/run/plimsoll/disarm", func(_ *testing.T, f *doctor.Facts) { f.Disarmed = doctor.Known(true) }},
 	{"threshold-small", "raise the threshold to 901Mi", func(_ *testing.T, f *doctor.Facts) { f.Ours.MaxFillRate *= 4 }},
-	{"threshold-small", "allocatableMemory.available<1Mi protects up to 18Mi/s", func(t *testing.T, f *doctor.Facts) { // and the kubelet has none
+	{"threshold-small", "allocatableMemory.available<1Mi protects up to 18Mi/s", func(t *testing.T, f *doctor.Facts) {
 		f.Ours.Lines[1] = line(t, "allocatableMemory.available<1Mi", 0)
+		f.Kubelet = doctor.Known(doctor.Kubelet{})
+	}},
+	{"", "", func(t *testing.T, f *doctor.Facts) { // the kubelet's memory.available acts there first
+		f.Ours.Lines[1] = line(t, "allocatableMemory.available<1Mi", 0)
+	}},
+	{"", "", func(t *testing.T, f *doctor.Facts) { // a higher one acts first
+		f.Ours.Lines = append(f.Ours.Lines, line(t, "allocatableMemory.available<1Mi", 0))
+		f.Kubelet = doctor.Known(doctor.Kubelet{})
 	}},
 
 	{"kubelet-hard-memory", "memory.available<500Mi (/var/lib/kubelet/config.yaml) is not below", withKubelet("evictionHard: {memory.available: 500Mi, nodefs.available: 5%}")},

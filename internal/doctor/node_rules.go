@@ -190,15 +190,19 @@ func nodeCgroup(args []string, ours string) string {
 	return "/"
 }
 
-// smallThresholds reports hard memory thresholds that do not protect up to the fill rate. For the limit of all pods
-// it reports a threshold that is set for it alone, unless the kubelet acts there first.
+// smallThresholds reports hard memory thresholds that do not protect up to the fill rate, of those for one signal the
+// one that acts first. For the limit of all pods it reports a threshold that is set for it alone, unless the kubelet acts
+// there first.
 func smallThresholds(f *Facts) (found []trouble) {
-	for _, l := range f.Ours.Lines {
-		amount := l.Of(f.Capacity.Value.Of(l.Signal))
-		ofNode := l.Signal == signals.MemoryAvailable
-		ofPods := l.Signal == signals.AllocatableMemoryAvailable && !f.derived(l) && !f.kubeletActsAt(l)
-		if !ofNode && !ofPods || l.Grace > 0 || amount == 0 {
+	hard := first(f.Ours.lines(isHard), f.Capacity.Value)
+	for _, s := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable} {
+		l, there := hard[s]
+		amount := l.Of(f.Capacity.Value.Of(s))
+		if !there || amount == 0 {
 			continue
+		}
+		if s == signals.AllocatableMemoryAvailable && (l.Text == hard[signals.MemoryAvailable].Text || f.Kubelet.Value.Config.ActsAt(l, f.Capacity.Value.Of)) {
+			continue // derived from the other one, or of no effect
 		}
 		if protected := eviction.ProtectedRate(amount); protected < f.Ours.MaxFillRate {
 			found = append(found, trouble{
@@ -209,21 +213,6 @@ func smallThresholds(f *Facts) (found []trouble) {
 		}
 	}
 	return found
-}
-
-// derived reports whether a threshold for the limit of all pods follows from that for memory.available.
-func (f *Facts) derived(l Line) bool {
-	return slices.ContainsFunc(f.Ours.Lines, func(o Line) bool {
-		return o.Signal == signals.MemoryAvailable && o.Grace == l.Grace && o.Text == l.Text
-	})
-}
-
-// kubeletActsAt reports whether a hard threshold of the kubelet for the same signal is not below a threshold.
-func (f *Facts) kubeletActsAt(l Line) bool {
-	return slices.ContainsFunc(f.Kubelet.Value.Config.Hard, func(k kubeletconfig.Threshold) bool {
-		order, comparable := k.Compare(l.Threshold, f.Capacity.Value.Of(l.Signal))
-		return k.Signal == l.Signal && comparable && order >= 0
-	})
 }
 
 func rate(perSecond signals.Bytes) string { return fmt.Sprintf("%dMi", perSecond>>20) }

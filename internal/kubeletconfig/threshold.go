@@ -104,10 +104,19 @@ func (c *Config) Reach(line Threshold, capacity Capacity) bool {
 	if c == nil {
 		return false
 	}
-	reaches := func(t Threshold) bool {
+	return reached(c.Soft, line, capacity) || reached(c.Hard, line, capacity)
+}
+
+// ActsAt reports whether a hard threshold of the kubelet is at or above a line of the agent: the kubelet evicts there
+// no later than the agent.
+func (c *Config) ActsAt(line Threshold, capacity Capacity) bool {
+	return c != nil && reached(c.Hard, line, capacity)
+}
+
+func reached(thresholds []Threshold, line Threshold, capacity Capacity) bool {
+	return slices.ContainsFunc(thresholds, func(t Threshold) bool {
 		speaks := t.Signal == line.Signal || slices.Contains(standIns[line.Signal], t.Signal)
 		order, comparable := t.Compare(line, capacity(line.Signal))
 		return speaks && comparable && order >= 0
-	}
-	return slices.ContainsFunc(c.Soft, reaches) || slices.ContainsFunc(c.Hard, reaches)
+	})
 }

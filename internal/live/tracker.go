@@ -130,12 +130,11 @@ func (t *Tracker) addDecision(d *recording.Decision) {
 	if len(t.decisions) == maxDecisions {
 		t.decisions = slices.Delete(t.decisions, 0, 1)
 	}
-	reason := r.Reason
+	subject := cmp.Or(r.Threshold, r.Signal, r.LimitedBy)
+	reason := strings.TrimPrefix(r.Reason, subject+": ") // it is shown once
 	if signal, err := signals.Parse(r.Signal); err == nil && len(r.Consumers) > 0 {
 		reason = "held by " + r.Consumers[0].Text(signal.Definition().Unit) + "; " + reason
 	}
-	subject := cmp.Or(r.Threshold, r.Signal, r.LimitedBy)
-	reason = strings.TrimPrefix(reason, subject+": ") // shown once
 	// Copies, since the other texts of a line would stay in memory with a part of it.
 	t.decisions = append(t.decisions, Decision{d.At.Add(d.Clock), Printable(string(r.Decision), maxWord), Printable(r.Pod, maxName),
 		Printable(subject, maxWord), Printable(reason, maxReason)})

@@ -312,7 +312,7 @@ func TestState_Decisions(t *testing.T) {
 	if len(s.Decisions) != 10 || !cmp.Equal(s.Decisions[0], want) || s.Decisions[9].Pod != "shop/web-10" || s.Arming != "armed" {
 		t.Errorf("%s, %d decisions: %s", s.Arming, len(s.Decisions), cmp.Diff(want, s.Decisions[0]))
 	}
-	held := tracked(t, decision(0, `{"decision":"none-helps","signal":"nodefs.available","threshold":"nodefs.available<150Mi","reason":"51204Ki missing",
+	held := tracked(t, decision(0, `{"decision":"none-helps","signal":"nodefs.available","threshold":"nodefs.available<150Mi","reason":"nodefs.available<150Mi: 51204Ki missing",
 		"consumers":[{"name":"/exports","kind":"hostPath","amount":771698688,"pod":"shop/a"},{"name":"images","kind":"images","amount":1}],"conditions":[]}`))
 	if reason := "held by /exports (mounted by shop/a) 735Mi; 51204Ki missing"; len(held.Decisions) != 1 || held.Decisions[0].Reason != reason {
 		t.Errorf("decisions %+v, want the reason %q", held.Decisions, reason)

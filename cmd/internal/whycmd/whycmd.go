@@ -92,7 +92,7 @@ func (p *Program) selectEvictions(r *lookup.Request, args []string) error {
 		pod, err := p.pod(args[1])
 		r.Pod = pod
 		return err
-	case len(args) == 2 && args[0] == "node" && r.Node == "":
+	case len(args) == 2 && args[0] == "node" && r.Node == "" && args[1] != "" && !strings.Contains(args[1], "/"):
 		r.Node = args[1]
 		return nil
 	}

@@ -87,7 +87,10 @@ func (o *Options) nodes(ctx context.Context, nodes []corev1.Node, now time.Time)
 	agents, leased := map[string]*doctor.Agent{}, map[string]string{}
 	for i := range leases.Items {
 		l := &leases.Items[i]
-		agents[l.Name], leased[l.Name] = agentOf(l, now), l.Annotations[conditions]
+		a := agentOf(l, now)
+		if agents[l.Name] = a; a != nil && a.Silent <= a.Lasts { // else its last values are not the state of the node
+			leased[l.Name] = l.Annotations[conditions]
+		}
 	}
 	found := make([]doctor.Node, 0, len(nodes))
 	for i := range nodes {

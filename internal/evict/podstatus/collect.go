@@ -135,7 +135,7 @@ func (t *Reporter) settle(e *entry, p *part, o outcome) (more bool) {
 		t.settled(e, p, o)
 		return true
 	}
-	if o.answer == forbidden {
+	if o.answer == forbidden && cmp.Or(o.right, p.right) == patchStatus { // that to events may be a quota of a namespace
 		t.noteRefusal()
 	}
 	if o.answer == forbidden && !e.refused.IsZero() && now.Sub(e.refused) > rbacLoadTime {
@@ -156,10 +156,13 @@ func (t *Reporter) settled(e *entry, p *part, o outcome) {
 	if p.right == patchStatus {
 		delete(t.loggedRights, getPods)
 	}
+	if p.right == patchStatus && o.why == "" {
+		t.refused = false
+	}
 	e.refused, e.fails = time.Time{}, 0
 	switch {
-	case o.why != "" && p.right == patchStatus && e.denied != nil:
-		t.log.Error("The API server refused the status of an evicted pod, which is obsolete now: apply the rules in deploy/rbac to the agent's service account",
+	case o.why != "" && o.answer == done && p.right == patchStatus && e.denied != "":
+		t.log.Warn("The API server refused the status of an evicted pod, which is obsolete now: the doctor examines whether a right is missing",
 			append(about(&e.pending), "right", p.right, "reason", o.why, "error", e.denied)...)
 	case o.why != "":
 		t.log.Info("Dropping an obsolete pod status update", append(about(&e.pending), "right", p.right, "reason", o.why)...)
@@ -170,7 +173,6 @@ func (t *Reporter) settled(e *entry, p *part, o outcome) {
 		t.log.Info("Repeated the status update of an evicted pod that its kubelet had overwritten", about(&e.pending)...)
 		t.confirm(e)
 	case p.right == patchStatus:
-		t.refused = false
 		t.log.Info("Updated the status of an evicted pod late", about(&e.pending)...)
 		t.confirm(e)
 	}

@@ -370,3 +370,52 @@ func TestRun_WaitsForImmediateRequest(t *testing.T) {
 		h.expectComplete(n)
 	})
 }
+
+// A pod that runs again since the API server refused its status is named in the log with that answer, a deleted one is not.
+func TestRun_NamesRefusalOfPodThatRunsAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*harness, *Notice)
+		want   bool
+	}{
+		{"runs again", func(h *harness, n *Notice) {
+			h.pods["shop/p"].Status.ContainerStatuses[0] = runs("id-new", n.Decided.Add(time.Second))
+		}, true},
+		{"deleted", func(h *harness, _ *Notice) { delete(h.pods, "shop/p") }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, n := newHarness(t, Options{}), notice("p")
+				n.Decided = time.Now()
+				h.put(running(n))
+				h.Enqueue(n)
+				h.broken(only("PATCH", answering(apierrors.NewForbidden(corev1.Resource("pods/status"), "p", errors.New("a rule is missing")))))
+				if err := h.Evicted(t.Context(), n); err == nil {
+					t.Fatal("the status was accepted")
+				}
+				h.Commit(n.UID)
+				h.broken(nil)
+				h.with(func() { tc.change(h, &n) })
+				defer h.run(nil)()
+				wait(t, time.Minute)
+				found := h.lines.Count("refused the status of an evicted pod") == 1 && h.lines.Count("a rule is missing") == 1
+				if found != tc.want || h.PendingCount() != 0 {
+					t.Errorf("named in the log: %v, want %v; %d pending:\n%s", found, tc.want, h.PendingCount(), h.lines)
+				}
+			})
+		})
+	}
+}
+
+// A namespace without a quota for events answers like a missing right. Tenants choose quotas.
+func TestRun_RefusedEventIsNoMissingRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusals := 0
+		h, _ := newPending(t, Options{Refused: func() { refusals++ }}, only("/events", answering(apierrors.NewForbidden(corev1.Resource("events"), "e", errors.New("exceeded quota")))))
+		defer h.run(nil)()
+		wait(t, time.Minute)
+		if statuses, _ := h.counts(); statuses != 1 || refusals != 0 {
+			t.Errorf("got %d statuses, %d refusals, want 1 and 0", statuses, refusals)
+		}
+	})
+}

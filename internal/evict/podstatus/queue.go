@@ -36,7 +36,7 @@ type entry struct {
 	due       time.Time
 	fails     int       // successive
 	refused   time.Time // start of the server's refusals, zero if there are none
-	denied    error     // the answer to the immediate request, if a right is missing
+	denied    string    // the answer to the immediate request, if a right seems to be missing
 }
 
 // over reports whether the entry can be removed: all is reported, or no status was reported of a

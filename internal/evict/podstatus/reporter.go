@@ -150,7 +150,7 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 	case absent:
 		t.queue.rest(time.Now().Add(retryAfter(err)))
 	case forbidden:
-		e.denied = err
+		e.denied = fmt.Sprintf("%.*s", maxDenied, err)
 		t.noteRefusal()
 	}
 	t.changed()
@@ -197,6 +197,9 @@ const (
 	patchStatus  = "patch pods/status"
 	createEvents = "create events"
 )
+
+// maxDenied bounds an answer that is kept, in characters.
+const maxDenied = 512
 
 // noteRefusal notes that a right is missing. The lock is held.
 func (t *Reporter) noteRefusal() {

@@ -65,7 +65,7 @@ func pods(places []agent.PodReason) (list []Pod) {
 
 func kind(d *agent.Decision) Kind {
 	switch {
-	case d.Decision == agent.Evicted && d.ExitTime != nil:
+	case d.Decision == agent.Evicted && (d.ExitTime != nil || d.ProcessesRemain):
 		return Evicted
 	case d.Decision == agent.Pending:
 		return Waits

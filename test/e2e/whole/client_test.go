@@ -2,6 +2,7 @@ package whole
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +14,10 @@ func (s *env) buildClient() {
 	s.Helper()
 	dir := s.TempDir()
 	s.release.client = filepath.Join(dir, "kubectl-plimsoll")
+	if packaged := os.Getenv("RELEASE"); packaged != "" {
+		s.unpackProgram(packaged, "kubectl-plimsoll", dir)
+		return
+	}
 	built, err := cluster.Prebuilt(dir, "kubectl-plimsoll")
 	if s.must(err); !built {
 		s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", s.release.client, "../../../cmd/kubectl-plimsoll")

@@ -72,10 +72,19 @@ func (s *env) unpack(r *release, dir string) (archive string) {
 	first, _, _ := strings.Cut(string(list), "\n")
 	name, image, _ := strings.Cut(first, " ")
 	r.image, _, _ = strings.Cut(image, "@")
-	version := r.image[strings.LastIndex(r.image, ":")+1:]
-	r.chart = filepath.Join(dir, "plimsoll-"+version+".tgz")
-	s.build("tar", "-xzf", filepath.Join(dir, "plimsoll-"+version+"-linux-"+runtime.GOARCH+".tar.gz"), "-C", r.dir, "plimsoll")
+	r.chart = filepath.Join(dir, "plimsoll-"+r.image[strings.LastIndex(r.image, ":")+1:]+".tgz")
+	s.unpackProgram(dir, "plimsoll", r.dir)
 	return filepath.Join(dir, name)
+}
+
+// unpackProgram unpacks a program of a packaged release into a directory.
+func (s *env) unpackProgram(release, name, into string) {
+	s.Helper()
+	archives, err := filepath.Glob(filepath.Join(release, name+"-*-linux-"+runtime.GOARCH+".tar.gz"))
+	if err != nil || len(archives) != 1 {
+		s.Fatalf("archives of %s in %s: %v, %v, want one", name, release, archives, err)
+	}
+	s.build("tar", "-xzf", archives[0], "-C", into, name)
 }
 
 func (s *env) build(name string, args ...string) {

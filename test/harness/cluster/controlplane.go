@@ -143,7 +143,7 @@ func (c *Cluster) minor(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", path, err)
 	}
-	numbers := strings.Split(string(out), ".")
+	numbers := strings.SplitN(string(out), ".", 3)
 	if len(numbers) != 3 {
 		return "", fmt.Errorf("%s --version: %q has no version of three numbers", path, out)
 	}
