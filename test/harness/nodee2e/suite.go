@@ -21,6 +21,7 @@ var needed = []string{
 	"bin/plimsoll", "bin/nodee2e/nodee2e", "bin/nodee2e/e2e_node.test", "bin/nodee2e/agnhost", "bin/nodee2e/busybox", "bin/nodee2e/pause",
 	"bin/components/containerd", "bin/components/containerd-shim-runc-v2", "bin/components/ctr", "bin/components/runc", "bin/components/kubelet", "bin/components/kubectl",
 	"deploy/plimsoll-agent.service", "deploy/admission/evicted-stays-evicted.yaml", "deploy/admission/evicted-keeps-reason.yaml",
+	"deploy/admission/kubelet-keeps-conditions.yaml",
 }
 
 // Output of the suite, relative to the module.
