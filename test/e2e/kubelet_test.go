@@ -99,8 +99,10 @@ func evictedFor(t *testing.T, by protection) {
 	}
 	s.settled(done)
 	v.window(watched())
-	slices.Sort(exitMillis)
-	t.Logf("%d evictions, %d reported before the kill, from the check to the exit of the last process: median %.1f ms, maximum %.1f ms", n, early, exitMillis[n/2], exitMillis[n-1])
+	t.Logf("%d evictions, %d reported before the kill", n, early)
+	if slices.Sort(exitMillis); len(exitMillis) > 0 { // on a slow machine, processes remain when the line is written
+		t.Logf("%d of them with the exit of the last process in their line: median %.1f ms after the check, maximum %.1f ms", len(exitMillis), exitMillis[len(exitMillis)/2], exitMillis[len(exitMillis)-1])
+	}
 	by.check(s, v, done, messages)
 	for _, p := range done {
 		if events := s.events(p, "Evicted"); len(events) != 1 {
