@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(OLDER:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -154,8 +154,8 @@ components: ## build the real components that tests use: once, cached by version
 	$(GO) -C test/harness/components run . -o ../../../bin/components
 
 # Components with another release of Kubernetes; COMPONENTS=components-1.36 makes tests use them.
-OLDER := 1.34 1.35 1.36 1.37
-$(OLDER:%=components-%): components-%:
+SUPPORTED := 1.34 1.35 1.36 1.37
+$(SUPPORTED:%=components-%): components-%:
 	$(GO) -C test/harness/components run . -kubernetes $* -o ../../../bin/components-$*
 
 # What depends on the release: policies, status of evicted pods, conditions, and the scenarios of
