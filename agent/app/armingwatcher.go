@@ -104,9 +104,12 @@ func (a *app) watchSignals(ctx context.Context) {
 }
 
 // noteClusterChange has the cluster's settings read again. It does not wait.
-func (a *app) noteClusterChange() {
+func (a *app) noteClusterChange() { fill(a.clusterChanged) }
+
+// fill fills a channel of one slot. It does not wait: a full slot is read later.
+func fill(slot chan<- struct{}) {
 	select {
-	case a.clusterChanged <- struct{}{}:
+	case slot <- struct{}{}:
 	default:
 	}
 }
@@ -142,10 +145,7 @@ func (a *app) readCluster() {
 		w.Read(all, node)
 	})
 	if changed {
-		select {
-		case a.settingChanged <- struct{}{}:
-		default:
-		}
+		fill(a.settingChanged)
 	}
 }
 

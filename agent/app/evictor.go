@@ -29,12 +29,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 	if a.state != nil {
 		previous = loadPendingStatuses(a.state, a.log)
 	}
-	options := podstatus.Options{Refused: func() {
-		select {
-		case a.rightRefused <- struct{}{}:
-		default:
-		}
-	}}
+	options := podstatus.Options{Refused: func() { fill(a.rightRefused) }}
 	if a.runtime != nil {
 		options.Running = running(a.runtime)
 	}

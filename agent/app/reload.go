@@ -27,10 +27,7 @@ func (a *app) applyConfig(c *config.Agent) {
 	if policy, err := c.Policy(signals.Single); err == nil {
 		warnOfSmallThresholds(policy, c, a.log)
 	}
-	select { // the doctor's findings are about the thresholds, too
-	case a.settingChanged <- struct{}{}:
-	default:
-	}
+	fill(a.settingChanged) // the doctor's findings are about the thresholds, too
 }
 
 // preparePolicy has the signals of a policy observed and served, before the loop adopts it. A signal stays

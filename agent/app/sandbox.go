@@ -40,12 +40,7 @@ type sandboxes struct {
 func newSandboxes() *sandboxes { return &sandboxes{stale: make(chan struct{}, 1)} }
 
 // renew requests a list soon. It does not wait.
-func (s *sandboxes) renew() {
-	select {
-	case s.stale <- struct{}{}:
-	default:
-	}
-}
+func (s *sandboxes) renew() { fill(s.stale) }
 
 // watch lists the sandboxes until ctx ends. While the runtime does not answer, the last list
 // counts: a runtime never gives a sandbox's ID to a container.

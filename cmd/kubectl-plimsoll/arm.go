@@ -120,7 +120,7 @@ func (x *armingCommand) run(ctx context.Context, connection *user.Connection) er
 	case plan == nil && x.needsNoPlan():
 		fmt.Fprintf(notes, "There is no preview: %s\n", signals.PrintableLines(fault.Error()))
 		return r.Run(ctx)
-	case plan == nil && !x.yes && !x.client.interactive:
+	case plan == nil && x.previewAlone():
 		return errors.Join(fault, invalid(errNoTerminal))
 	case plan == nil || fault != nil && r.Setting == arming.Arm: // nodes that do not exist keep no others armed
 		return errors.Join(fault, errUnchanged)
@@ -142,11 +142,14 @@ func (x *armingCommand) needsNoPlan() bool {
 	return x.Request.Setting == arming.Disarm && x.yes && x.selector == "" && x.max == 0
 }
 
+// previewAlone reports whether the command ends with its preview: a confirmation is neither given nor possible.
+func (x *armingCommand) previewAlone() bool { return !x.yes && !x.client.interactive }
+
 // plan returns the effect of the setting. Returns an error if it is unknown, or if there is no node with an agent; beside a
 // plan, the error has named nodes that do not exist.
 func (x *armingCommand) plan(ctx context.Context, now func() time.Time) (*preview.Plan, error) {
 	r, bound := &x.Request, x.Request.Timeout
-	if x.needsNoPlan() || r.Setting == arming.Disarm && !x.yes && !x.client.interactive {
+	if x.needsNoPlan() || r.Setting == arming.Disarm && x.previewAlone() {
 		bound = min(bound, x.stopPreview)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
@@ -189,13 +192,13 @@ func (x *armingCommand) idle(plan *preview.Plan) error {
 // maxAnswer bounds an answer in bytes.
 const maxAnswer = 1 << 10
 
-// confirm asks for a confirmation, unless the flag has given it. Returns errNoTerminal if nobody can answer, and
+// confirm asks for a confirmation, unless the flag has given it. Returns errNoTerminal without a terminal, and
 // errNotConfirmed for every answer but yes.
 func (x *armingCommand) confirm(ctx context.Context, question string) error {
 	switch {
 	case x.yes:
 		return nil
-	case !x.client.interactive:
+	case x.previewAlone():
 		return invalid(errNoTerminal)
 	}
 	fmt.Fprintf(x.client.streams.ErrOut, "%s [y/N] ", question)

@@ -71,20 +71,16 @@ func (l *List) Table(age func(time.Duration) string) *document.Table {
 // tighter compares readings for the cell of a row: hard thresholds that are met first, then signals of a condition that
 // is True, then the amount that is available in thresholds.
 func (r *Row) tighter(a, b vitals.Reading) int {
-	met := func(s *vitals.Reading) bool { return s.Below() && !s.Soft }
-	pressed := func(s *vitals.Reading) bool {
-		return slices.Contains(r.Conditions, s.Signal.Definition().Condition.String())
-	}
-	first := func(a, b bool) int {
-		switch {
-		case a == b:
-			return 0
-		case a:
-			return -1
+	class := func(s *vitals.Reading) (n int) {
+		if !s.Below() || s.Soft {
+			n += 2
 		}
-		return 1
+		if !slices.Contains(r.Conditions, s.Signal.Definition().Condition.String()) {
+			n++
+		}
+		return n
 	}
-	return cmp.Or(first(met(&a), met(&b)), first(pressed(&a), pressed(&b)), cmp.Compare(ratio(&a), ratio(&b)))
+	return cmp.Or(cmp.Compare(class(&a), class(&b)), cmp.Compare(ratio(&a), ratio(&b)))
 }
 
 // tightest returns the tightest reading.

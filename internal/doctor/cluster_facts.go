@@ -30,6 +30,9 @@ type Agent struct {
 	Lasts      time.Duration // validity of a renewal
 }
 
+// Expired reports whether the agent's lease has expired: what the agent last wrote is not the state of its node.
+func (a *Agent) Expired() bool { return a.Silent > a.Lasts }
+
 // LifecycleController is a controller that determines which nodes are lost.
 type LifecycleController struct {
 	Name string // plimsoll-controller or kube-controller-manager

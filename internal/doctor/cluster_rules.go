@@ -31,7 +31,7 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"agent-silent", Error, "An agent does not renew its lease: the node is protected by its kubelet alone.",
 		"check why its pod does not run, or cannot reach the API server; without a pod, the DaemonSet does not select the node: docs/runbooks/PlimsollAgentAbsent.md"},
 		eachAgent(func(a *Agent) string {
-			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent has not renewed its lease for %s; it lasts %s", a.Silent.Round(time.Second), a.Lasts))
+			return in(a.Expired(), fmt.Sprintf("the agent has not renewed its lease for %s; it lasts %s", a.Silent.Round(time.Second), a.Lasts))
 		})},
 	{Code{"no-agents", Error, "No node has an agent: all nodes are protected by their kubelets alone.",
 		"check that the DaemonSet has pods, and that --heartbeat-namespace is the namespace of the agents' leases"},
@@ -137,7 +137,7 @@ func unprotected(n *Node) string {
 		return ""
 	case a == nil:
 		why = "the node has no agent"
-	case a.Silent > a.Lasts:
+	case a.Expired():
 		why = "its agent is silent"
 	case !a.Armed:
 		why = cmp.Or(a.Reason, "its agent is not armed")

@@ -88,7 +88,7 @@ func (o *Options) nodes(ctx context.Context, nodes []corev1.Node, now time.Time)
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		a := agentOf(l, now)
-		if agents[l.Name] = a; a != nil && a.Silent <= a.Lasts { // else its last values are not the state of the node
+		if agents[l.Name] = a; a != nil && !a.Expired() {
 			leased[l.Name] = l.Annotations[conditions]
 		}
 	}
@@ -102,9 +102,10 @@ func (o *Options) nodes(ctx context.Context, nodes []corev1.Node, now time.Time)
 
 // pressure returns the conditions of pressure that are True: of a Node, by any writer, and in its agent's lease.
 func pressure(n *corev1.Node, leased string) (found []string) {
+	inLease := strings.Split(leased, ",")
 	for c := range signals.Condition(signals.ConditionCount) {
 		name := c.String()
-		if slices.Contains(strings.Split(leased, ","), name) || slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		if slices.Contains(inLease, name) || slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return strings.TrimPrefix(string(c.Type), prefix) == name && c.Status == corev1.ConditionTrue
 		}) {
 			found = append(found, name)

@@ -155,9 +155,7 @@ func (t *Reporter) settled(e *entry, p *part, o outcome) {
 	delete(t.loggedRights, p.right)
 	if p.right == patchStatus {
 		delete(t.loggedRights, getPods)
-	}
-	if p.right == patchStatus && o.why == "" {
-		t.refused = false
+		t.refused = t.refused && o.why != ""
 	}
 	e.refused, e.fails = time.Time{}, 0
 	switch {

@@ -2,7 +2,6 @@ package whole
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,8 +13,8 @@ func (s *env) buildClient() {
 	s.Helper()
 	dir := s.TempDir()
 	s.release.client = filepath.Join(dir, "kubectl-plimsoll")
-	if packaged := os.Getenv("RELEASE"); packaged != "" {
-		s.unpackProgram(packaged, "kubectl-plimsoll", dir)
+	if s.release.packaged != "" {
+		s.unpackProgram(s.release.packaged, "kubectl-plimsoll", dir)
 		return
 	}
 	built, err := cluster.Prebuilt(dir, "kubectl-plimsoll")
@@ -104,19 +103,26 @@ func (s *env) clientOperates() {
 // shows runs the client, and logs its output, which must contain a text.
 func (s *env) shows(want string, args ...string) {
 	s.Helper()
-	output, err := s.client(args...)
-	s.Logf("kubectl plimsoll %s\n%s", strings.Join(args, " "), output)
-	if err != nil || !strings.Contains(output, want) {
-		s.Errorf("kubectl plimsoll %s: %v, want %q in\n%s", strings.Join(args, " "), err, want, output)
+	if err := s.prints(want, args...); err != nil {
+		s.Errorf("kubectl plimsoll %s: %v", strings.Join(args, " "), err)
 	}
 }
 
 // refuses is shows for a command that fails.
 func (s *env) refuses(want string, args ...string) {
 	s.Helper()
+	if err := s.prints(want, args...); err == nil {
+		s.Errorf("kubectl plimsoll %s: no error", strings.Join(args, " "))
+	}
+}
+
+// prints is shows for any result of the command, which it returns.
+func (s *env) prints(want string, args ...string) error {
+	s.Helper()
 	output, err := s.client(args...)
 	s.Logf("kubectl plimsoll %s\n%s", strings.Join(args, " "), output)
-	if err == nil || !strings.Contains(output, want) {
-		s.Errorf("kubectl plimsoll %s: %v, want an error, and %q in\n%s", strings.Join(args, " "), err, want, output)
+	if !strings.Contains(output, want) {
+		s.Errorf("kubectl plimsoll %s: no %q in\n%s", strings.Join(args, " "), want, output)
 	}
+	return err
 }

@@ -33,6 +33,7 @@ const (
 // release is the installed chart.
 type release struct {
 	helm, kubeconfig, dir string
+	packaged              string // RELEASE: a directory that make release has written; empty: everything is built here
 	chart, image          string // directory or package of the chart, and reference of the image
 	plimsoll              string // the program, for administrators
 	client                string // kubectl-plimsoll, of [env.buildClient]
@@ -40,18 +41,18 @@ type release struct {
 	output                string // helm's last output
 }
 
-// buildImage builds program and image and imports the image on the node. With RELEASE, a directory that make release has
-// written, they are those of the release, and so is the chart.
+// buildImage builds program and image and imports the image on the node. They are those of a packaged release if there is
+// one, and so is the chart.
 func (s *env) buildImage() {
 	s.Helper()
 	dir := s.TempDir()
-	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll"), chart: "../../../deploy/helm/plimsoll", image: reference}
+	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll"), chart: "../../../deploy/helm/plimsoll", image: reference, packaged: os.Getenv("RELEASE")}
 	archive := filepath.Join(dir, "plimsoll.tar")
 	built, err := cluster.Prebuilt(dir, "plimsoll", "plimsoll.tar")
 	s.must(err)
-	switch packaged := os.Getenv("RELEASE"); {
-	case packaged != "":
-		archive = s.unpack(r, packaged)
+	switch {
+	case r.packaged != "":
+		archive = s.unpack(r)
 	case !built:
 		s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", r.plimsoll, "../../../cmd/plimsoll")
 		s.build("go", "-C", "../../../deploy/image", "run", ".", "-version", tag, "-out", dir, "amd64="+r.plimsoll)
@@ -65,16 +66,16 @@ func (s *env) buildImage() {
 }
 
 // unpack takes chart, program and image of a packaged release. Returns the archive of the image.
-func (s *env) unpack(r *release, dir string) (archive string) {
+func (s *env) unpack(r *release) (archive string) {
 	s.Helper()
-	list, err := os.ReadFile(filepath.Join(dir, "images.txt")) // ARCHIVE REFERENCE@DIGEST
+	list, err := os.ReadFile(filepath.Join(r.packaged, "images.txt")) // ARCHIVE REFERENCE@DIGEST
 	s.must(err)
 	first, _, _ := strings.Cut(string(list), "\n")
 	name, image, _ := strings.Cut(first, " ")
 	r.image, _, _ = strings.Cut(image, "@")
-	r.chart = filepath.Join(dir, "plimsoll-"+r.image[strings.LastIndex(r.image, ":")+1:]+".tgz")
-	s.unpackProgram(dir, "plimsoll", r.dir)
-	return filepath.Join(dir, name)
+	r.chart = filepath.Join(r.packaged, "plimsoll-"+r.image[strings.LastIndex(r.image, ":")+1:]+".tgz")
+	s.unpackProgram(r.packaged, "plimsoll", r.dir)
+	return filepath.Join(r.packaged, name)
 }
 
 // unpackProgram unpacks a program of a packaged release into a directory.
@@ -105,7 +106,7 @@ func (s *env) values() map[string]any {
 	s.must(err)
 	here := map[string]any{corev1.LabelHostname: cluster.NodeName}
 	image := map[string]any{"pullPolicy": "Never"}
-	if s.release.image == reference { // else the chart knows its image
+	if s.release.packaged == "" { // else the chart has the name of its image
 		image["tag"] = tag
 	}
 	own := map[string]any{

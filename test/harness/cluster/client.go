@@ -147,15 +147,11 @@ func (c *Cluster) ApplyPolicy(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(c.Admin())
+	minor, err := c.minor(ctx)
 	if err != nil {
 		return err
 	}
-	server, err := client.Discovery().ServerVersion()
-	if err != nil {
-		return err
-	}
-	if beta(server.Minor) {
+	if beta(minor) {
 		text = bytes.ReplaceAll(text, []byte("apiVersion: admissionregistration.k8s.io/v1\nkind: Mutating"), []byte("apiVersion: admissionregistration.k8s.io/v1beta1\nkind: Mutating"))
 	}
 	converted := c.path(file)

@@ -217,7 +217,7 @@ func awaitKubelet() error {
 	if err := kubectl("create", "namespace", "plimsoll-system"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 		return err
 	}
-	for _, policy := range []string{"evicted-stays-evicted", "evicted-keeps-reason", "kubelet-keeps-conditions"} { // the last one acts with --pressure-conditions=standard alone
+	for _, policy := range []string{"evicted-stays-evicted", "evicted-keeps-reason", "kubelet-keeps-conditions"} { // the last one has an effect with --pressure-conditions=own alone
 		if err := kubectl("apply", "--server-side", "--validate=false", "--filename=/here/deploy/admission/"+policy+".yaml"); err != nil {
 			return err
 		}
