@@ -93,6 +93,16 @@ func TestRun_RefusesInvalidOptions(t *testing.T) {
 	}
 }
 
+func TestSooner_UsesObservationOfSlowMachine(t *testing.T) {
+	for _, c := range []struct{ measured, observed, want time.Duration }{
+		{0, 300, 300}, {10, 300, 10}, {300, 10, 10},
+	} {
+		if got := sooner(c.measured, c.observed); got != c.want {
+			t.Errorf("sooner(%d, %d) = %d, want %d", c.measured, c.observed, got, c.want)
+		}
+	}
+}
+
 func TestVerdict_NamesTheFault(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -29,8 +29,7 @@ func (e *env) watch(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	exited, err := e.awaitExit(ctx, d)
-	if err != nil {
+	if d.Exit, err = e.awaitExit(ctx, d); err != nil {
 		return nil, err
 	}
 	var crossed *time.Time // nil: a busy machine, and no observation between the threshold and the kill
@@ -39,7 +38,7 @@ func (e *env) watch(ctx context.Context) (*result, error) {
 		crossed = &at
 	default:
 	}
-	return e.finish(d, begun, exited, crossed)
+	return e.finish(d, begun, crossed)
 }
 
 // awaitEviction draws the memory of the node until the agent has evicted a pod.
@@ -81,25 +80,30 @@ func (e *env) awaitEviction(ctx context.Context, begun time.Time) (*screen.Decis
 	}
 }
 
-// awaitExit returns the time when the evicted pod's process was gone: as the
-// agent measured it, or as observed here, whichever is earlier.
-func (e *env) awaitExit(ctx context.Context, d *screen.Decision) (time.Time, error) {
+// awaitExit returns the time from the check until the evicted pod's process was gone: as the
+// agent measured it, if it did, or as observed here, whichever is less.
+func (e *env) awaitExit(ctx context.Context, d *screen.Decision) (time.Duration, error) {
 	select {
 	case <-e.leaky().hog.Process.Done():
-		now := time.Now()
-		if measured := d.Time.Add(d.Exit); measured.Before(now) {
-			return measured, nil
-		}
-		return now, nil
+		return sooner(d.Exit, time.Since(d.Time)), nil
 	case <-time.After(time.Minute):
-		return time.Time{}, fmt.Errorf("the leaking pod still runs a minute after the agent reported the eviction of %s", d.Pod)
+		return 0, fmt.Errorf("the leaking pod still runs a minute after the agent reported the eviction of %s", d.Pod)
 	case <-ctx.Done():
-		return time.Time{}, ctx.Err()
+		return 0, ctx.Err()
 	}
 }
 
+// sooner returns the less of two times from the check until the exit. A measured time of zero is
+// unknown: on a slow machine the agent writes its entry while the process exits.
+func sooner(measured, observed time.Duration) time.Duration {
+	if measured == 0 {
+		return observed
+	}
+	return min(measured, observed)
+}
+
 // finish shows the outcome and returns it.
-func (e *env) finish(d *screen.Decision, begun, exited time.Time, crossed *time.Time) (*result, error) {
+func (e *env) finish(d *screen.Decision, begun time.Time, crossed *time.Time) (*result, error) {
 	available, err := e.node.Available()
 	if err != nil {
 		return nil, err
@@ -115,6 +119,7 @@ func (e *env) finish(d *screen.Decision, begun, exited time.Time, crossed *time.
 	}
 	o := screen.Outcome{Decision: *d, RightPod: d.Pod == e.leaky().pod.Key(), Survivors: alive, Lost: lost, OOMKills: ooms}
 	if crossed != nil {
+		exited := d.Time.Add(d.Exit)
 		check, exit := max(0, millis(d.Time.Sub(*crossed))), millis(exited.Sub(*crossed))
 		r.ThresholdToCheck, r.ThresholdToExit = &check, &exit
 		o.Below = exited.Sub(*crossed)

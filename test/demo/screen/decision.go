@@ -13,7 +13,7 @@ type Kind int
 const (
 	Other   Kind = iota
 	Waits        // the threshold is crossed, no pod is evicted
-	Evicted      // a pod was evicted, its processes are gone
+	Evicted      // a pod was evicted
 	Failed       // no pod could be evicted
 )
 
@@ -31,7 +31,7 @@ type Decision struct {
 	Pod        string
 	Ranking    []Pod
 	Processes  int
-	Exit       time.Duration // from the check until no process remained
+	Exit       time.Duration // from the check until no process remained, zero if one did when the entry was written
 	Freed      *int64
 	Failed     []Pod // of which the eviction failed
 }

@@ -245,6 +245,9 @@ func TestRead_DecodesDecisions(t *testing.T) {
 			t.Errorf("%s without figures: %+v, want kind %d", verb, got, want)
 		}
 	}
+	if d := Read(&agent.Decision{Decision: agent.Evicted, ProcessesRemain: true}); d.Kind != Evicted || d.Exit != 0 {
+		t.Errorf("an eviction with processes that remain: %+v", d)
+	}
 	for check, want := range map[string]bool{"early": true, "periodic": false, "": false} {
 		if early(check) != want {
 			t.Errorf("check %q: early is %t", check, !want)
