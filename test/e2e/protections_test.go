@@ -73,8 +73,8 @@ func (s *env) reasonRestored(v *statusWatch, pods []*cluster.Pod, messages map[s
 		got := s.get(p)
 		evicted(s.t, got, messages[got.Name])
 	}
-	if again := s.startedAgain(pods); len(again) > 0 {
-		s.t.Errorf("restarted: %v", again)
+	for _, name := range s.startedAgain(pods) {
+		s.t.Errorf("pod %s was started again. The kubelet's log:\n%s", name, s.Node.Kubelet.Lines(name))
 	}
 }
 

@@ -185,6 +185,21 @@ func (c *Component) Tail(lines int) string {
 	return fmt.Sprintf("--- %s, end of %s:\n%s\n", c.Name, filepath.Base(c.Log), strings.Join(all[max(0, len(all)-lines):], "\n"))
 }
 
+// Lines returns the last lines of the component's log that contain the text.
+func (c *Component) Lines(text string) string {
+	log, err := os.ReadFile(c.Log)
+	if err != nil {
+		return err.Error()
+	}
+	var found []string
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found[max(0, len(found)-tail):], "")
+}
+
 // final is an error that does not change by waiting.
 type final struct{ error }
 
