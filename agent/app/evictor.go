@@ -53,6 +53,8 @@ func (a *app) openEvictor(ctx context.Context) error {
 	a.apiPods.onChange.Store(&update)
 	update() // the pods may have come before
 	a.group.Go(func() { requests.run(ctx) })
+	restarts := newRestartEnder(a.node, a.apiPods)
+	a.group.Go(func() { restarts.run(ctx) })
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -69,7 +68,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, consumers: stats.NewConsumers(options), evictor: &evict.Evictor{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, consumers: stats.NewConsumers(options), evictor: &evict.Evictor{}, sandboxes: newSandboxes(), evicted: evictedPods{added: make(chan struct{}, 1)}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -189,36 +188,10 @@ func (n *node) Consumers(ctx context.Context, of agent.Shortage) signals.Consump
 	return n.onDisks.Measure(ctx, stats.UsedFilesystem{Signal: of.Signal, Used: of.Seen.Capacity - of.Seen.Available, Pods: of.Pods, Active: n.pods()})
 }
 
-// maxEvicted bounds the number of evicted pods that are known.
-const maxEvicted = 1000
-
-// evictedPods are the pods that this agent has evicted, by UID. The API server may list them
-// as running for longer than the time to the next check. The zero value is empty.
-type evictedPods struct {
-	mu      sync.Mutex // a soft eviction ends beside the loop
-	targets map[string]kill.Target
-}
-
-func (e *evictedPods) add(t kill.Target) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.targets == nil || len(e.targets) >= maxEvicted {
-		e.targets = map[string]kill.Target{}
-	}
-	e.targets[t.UID] = t
-}
-
-func (e *evictedPods) target(uid string) (t kill.Target, found bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	t, found = e.targets[uid]
-	return t, found
-}
-
 // wasEvicted reports whether a pod was evicted and has had no process since.
 func (n *node) wasEvicted(pod *signals.Pod) bool {
-	t, found := n.evicted.target(pod.UID)
-	return found && n.killer.Ended(t)
+	e, found := n.evicted.get(pod.UID)
+	return found && n.killer.Ended(e.target)
 }
 
 // findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched too. In

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +110,38 @@ func evictedFor(t *testing.T, by protection) {
 			t.Errorf("pod %s: %d events", p.Object.Name, len(events))
 		}
 	}
+	s.running(calm)
+}
+
+// TestEvict_KubeletObservesDeathFirst: a kubelet that observes the death of a container before the
+// status of the pod starts the container again. The agent ends it, whenever that happens, and the
+// kubelet ends the pod once it has the status. The status stays, and no other pod is evicted.
+func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
+	o := withKubelet(nil)
+	o.Node.KubeletLinked = true
+	s := newEnv(t, o)
+	protectionOf["mutating"].apply(s)
+	a := s.start("--eviction-hard=memory.available<200Mi")
+	calm, p := s.add(always("calm")), s.add(always("greedy"))
+	s.knows(p)
+	v := s.watchPods()
+	s.Link.Stall()
+	s.order(p, "fill 600MiB at 200MiB/s")
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.Pod != "default/greedy" || d.Status != agent.StatusReported {
+		t.Fatalf("decision %+v", d)
+	}
+	s.until("the agent ends the container that the kubelet has started", func() bool {
+		return strings.Contains(a.Log(), "Killed the containers that the kubelet had started in an evicted pod")
+	})
+	s.must(s.Link.Pass())
+	v.window(watched())
+	s.settled([]*cluster.Pod{p})
+	for _, loss := range v.losses() {
+		t.Errorf("a status that lacks reason or message: %s", loss)
+	}
+	s.checkReports(p, d.Message, "memory")
+	s.only(p)
 	s.running(calm)
 }
 

@@ -55,7 +55,11 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err := n.writeKubeletConfig(); err != nil {
 		return err
 	}
-	kubeconfig, err := n.cluster.Kubeconfig(n.cluster.As("system:node:"+NodeName, "system:nodes"))
+	user := n.cluster.As("system:node:"+NodeName, "system:nodes")
+	if n.cluster.options.Node.KubeletLinked {
+		user = n.cluster.Link.Config(user)
+	}
+	kubeconfig, err := n.cluster.Kubeconfig(user)
 	if err != nil {
 		return err
 	}

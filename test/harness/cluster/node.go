@@ -36,6 +36,9 @@ type NodeOptions struct {
 	// KubeletConfig overrides fields of the KubeletConfiguration by their YAML names.
 	// [Node.Reconfigure] changes them at run time.
 	KubeletConfig map[string]any
+	// KubeletLinked connects the kubelet with the API server through [Cluster.Link], for faults of
+	// its connection.
+	KubeletLinked bool
 	// Tainted leaves the node with the initial taints of the API server, not ready for pods,
 	// for a node lifecycle controller of the test.
 	Tainted bool
