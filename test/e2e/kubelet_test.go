@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,7 +103,7 @@ func evictedFor(t *testing.T, by protection) {
 	if slices.Sort(exitMillis); len(exitMillis) > 0 { // on a slow machine, processes remain when the line is written
 		t.Logf("%d of them with the exit of the last process in their line: median %.1f ms after the check, maximum %.1f ms", len(exitMillis), exitMillis[len(exitMillis)/2], exitMillis[len(exitMillis)-1])
 	}
-	by.check(s, v, done, messages)
+	by.check(s, a, v, done, messages)
 	for _, p := range done {
 		if events := s.events(p, "Evicted"); len(events) != 1 {
 			t.Errorf("pod %s: %d events", p.Object.Name, len(events))
@@ -113,10 +112,14 @@ func evictedFor(t *testing.T, by protection) {
 	s.running(calm)
 }
 
+// restartEnded is in the agent's log when it has ended a container that the kubelet had started in an evicted pod.
+const restartEnded = "Killed the containers that the kubelet had started in an evicted pod"
+
 // TestEvict_KubeletObservesDeathFirst: a kubelet that observes the death of a container before the
 // status of the pod starts the container again. The agent ends it, whenever that happens, and the
 // kubelet ends the pod once it has the status. The status stays, and no other pod is evicted.
 func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
+	t.Parallel()
 	o := withKubelet(nil)
 	o.Node.KubeletLinked = true
 	s := newEnv(t, o)
@@ -132,7 +135,7 @@ func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
 		t.Fatalf("decision %+v", d)
 	}
 	s.until("the agent ends the container that the kubelet has started", func() bool {
-		return strings.Contains(a.Log(), "Killed the containers that the kubelet had started in an evicted pod")
+		return a.Warned(restartEnded, p.UID())
 	})
 	s.must(s.Link.Pass())
 	v.window(watched())

