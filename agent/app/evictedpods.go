@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/kill"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
@@ -20,78 +21,98 @@ const maxEvicted = 1000
 // evictedPods are the pods that this agent has evicted, by UID. The API server may list them
 // as running for longer than the time to the next check. The zero value is empty, and reports no addition.
 type evictedPods struct {
-	mu    sync.Mutex // a soft eviction ends beside the loop
-	pods  map[string]evictedPod
-	added chan struct{} // one slot; nil: no reader
+	mu      sync.Mutex // a soft eviction ends beside the loop
+	targets map[string]kill.Target
+	added   chan evictedPod // nil: no reader
 }
 
 // evictedPod is a pod at its eviction.
 type evictedPod struct {
-	target     kill.Target
-	containers []string // the runtime's IDs
-	at         time.Time
+	namespace, name string
+	target          kill.Target
+	containers      []string // the runtime's IDs
 }
 
-func (e *evictedPods) add(t kill.Target, containers []string) {
+// add does not wait: without a reader, or with a slow one, the addition is not reported.
+func (e *evictedPods) add(p evictedPod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.pods == nil || len(e.pods) >= maxEvicted {
-		e.pods = map[string]evictedPod{}
+	if e.targets == nil || len(e.targets) >= maxEvicted {
+		e.targets = map[string]kill.Target{}
 	}
-	e.pods[t.UID] = evictedPod{t, containers, time.Now()}
-	fill(e.added)
-}
-
-func (e *evictedPods) get(uid string) (p evictedPod, found bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p, found = e.pods[uid]
-	return p, found
-}
-
-// since returns the pods that were evicted after a time.
-func (e *evictedPods) since(at time.Time) (recent []evictedPod) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.pods {
-		if p.at.After(at) {
-			recent = append(recent, p)
-		}
+	e.targets[p.target.UID] = p.target
+	select {
+	case e.added <- p:
+	default:
 	}
-	return recent
+}
+
+func (e *evictedPods) target(uid string) (t kill.Target, found bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, found = e.targets[uid]
+	return t, found
 }
 
 const (
-	// restartTime is the time after an eviction in which its kubelet may start a container without knowledge of the
-	// status. A kubelet with syncFrequency 1m synchronises each pod once in 90 s.
-	restartTime = 3 * time.Minute
+	// restartTime is the time after an eviction, or after the last kill of a restartEnder, in which its kubelet may start a
+	// container without knowledge of the status. A kubelet without a connection pauses at most 5 minutes between two starts,
+	// and synchronises each pod within 90 s (syncFrequency 1m).
+	restartTime = 8 * time.Minute
 	// restartPeriod is the interval between searches for such containers.
 	restartPeriod = 500 * time.Millisecond
-	// restartKillTime bounds the wait for the processes of such a container.
-	restartKillTime = 2 * time.Second
+	// restartKillTime bounds the wait for the processes of a container. The kill continues, and the next search joins it.
+	restartKillTime = 100 * time.Millisecond
+	// restartReadTime bounds a read of the pod.
+	restartReadTime = time.Second
+	// evictedSlots is the number of evictions between two searches.
+	evictedSlots = 64
 )
 
 // A restartEnder ends the containers that a kubelet starts in an evicted pod.
 //
-// A kubelet (1.37) that observes the death of a container before the status of the pod starts the container again. The
-// status alone does not make it end the pod then: it waits for the next synchronisation, which is up to 90 s later, or
-// follows the death of a container. The agent would rank only other pods meanwhile, since a Failed pod is no candidate.
+// A kubelet (1.37) may observe the death of a container before the status of its pod. It then starts the container again. The
+// status alone does not make the kubelet end the pod. It does so at its next synchronisation, up to 90 s later, or at the
+// death of a container. Meanwhile the agent would rank only other pods, since a Failed pod is no candidate.
+//
 // Without an admission policy the kubelet may also write Running over the status: such a pod is active again, and stays.
+// So the pod is read before a kill: a watch may be late.
 type restartEnder struct {
-	evicted *evictedPods
-	find    func(uid string) (cgroup.Pod, error)
-	ended   func(uid string) bool // according to the API server
-	mayAct  func() error
-	kill    func(context.Context, kill.Target) (kill.Result, error)
-	log     *slog.Logger
+	added     <-chan evictedPod
+	ended     func(uid string) bool // according to the watch
+	find      func(uid string) (cgroup.Pod, error)
+	continues func(kill.Target) bool // the loop's kill goes on
+	mayAct    func() error
+	read      func(context.Context, *evictedPod) (ended bool, err error)
+	killer    func() (podKiller, error)
+	killed    func(uid string, containers []string)
+	log       *slog.Logger
 
-	failed map[string]bool // pods with a failure in the log
+	pods map[string]*evictedBefore
+	own  podKiller // nil before the first kill
+}
+
+// podKiller is a [kill.Killer].
+type podKiller interface {
+	Immediate(context.Context, kill.Target) (kill.Result, error)
+	Close() error
+}
+
+// evictedBefore is a pod that is searched for new containers.
+type evictedBefore struct {
+	evictedPod
+	until  time.Time
+	failed bool // the log has an error since the last success
 }
 
 // newRestartEnder returns one for the pods of an API server.
-func newRestartEnder(n *node, pods *apiPods) *restartEnder {
+func newRestartEnder(n *node, pods *apiPods, reporter *podstatus.Reporter) *restartEnder {
 	return &restartEnder{
-		evicted: &n.evicted,
+		added: n.evicted.added,
+		ended: func(uid string) bool {
+			s := pods.State(uid)
+			return s == client.Evicted || s == client.Ended
+		},
 		find: func(uid string) (cgroup.Pod, error) {
 			tree, err := n.places.Open()
 			if err != nil {
@@ -99,56 +120,97 @@ func newRestartEnder(n *node, pods *apiPods) *restartEnder {
 			}
 			return tree.Find(uid)
 		},
-		ended: func(uid string) bool {
-			s := pods.State(uid)
-			return s == client.Evicted || s == client.Ended
-		},
-		mayAct: n.arming.mayAct,
-		kill: func(ctx context.Context, t kill.Target) (kill.Result, error) {
-			own, err := kill.New(n.hierarchy) // n.killer belongs to the loop
-			if err != nil {
-				return kill.Result{}, err
-			}
-			defer own.Close()
-			ctx, cancel := context.WithTimeout(ctx, restartKillTime)
+		continues: n.killer.Continues,
+		mayAct:    n.arming.mayAct,
+		read: func(ctx context.Context, p *evictedPod) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, restartReadTime)
 			defer cancel()
-			return own.Immediate(ctx, t)
+			return reporter.HasEnded(ctx, p.namespace, p.name, p.target.UID)
 		},
-		log: n.log, failed: map[string]bool{},
+		killer: func() (podKiller, error) { return kill.New(n.hierarchy) }, // n.killer belongs to the loop
+		killed: reporter.AlsoKilled,
+		log:    n.log, pods: map[string]*evictedBefore{},
 	}
 }
 
 // run searches after each eviction, until ctx ends.
 func (r *restartEnder) run(ctx context.Context) {
+	defer r.close()
 	for {
+		var due <-chan time.Time // never
+		if len(r.pods) > 0 {
+			due = time.After(restartPeriod)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.evicted.added:
+		case p := <-r.added:
+			r.pods[p.target.UID] = &evictedBefore{evictedPod: p, until: time.Now().Add(restartTime)}
+			continue
+		case <-due:
 		}
-		repeat(ctx, restartPeriod, func() (more bool) {
-			recent := r.evicted.since(time.Now().Add(-restartTime))
-			for i := range recent {
-				r.end(ctx, &recent[i])
+		for uid, p := range r.pods {
+			if r.end(ctx, p); time.Now().After(p.until) {
+				delete(r.pods, uid)
 			}
-			return len(recent) > 0
-		})
-		clear(r.failed)
+		}
+		if len(r.pods) == 0 {
+			r.close()
+		}
+	}
+}
+
+// close gives the killer's memory back.
+func (r *restartEnder) close() {
+	if r.own != nil {
+		_ = r.own.Close()
+		r.own = nil
 	}
 }
 
 // end ends the containers that have begun in a pod since its eviction, if the API server has the pod as ended.
-func (r *restartEnder) end(ctx context.Context, p *evictedPod) {
+func (r *restartEnder) end(ctx context.Context, p *evictedBefore) {
 	uid := p.target.UID
 	if !r.ended(uid) {
 		return
 	}
 	now, err := r.find(uid)
-	if err != nil { // usually gone with its cgroup
+	if err != nil {
+		if !cgroup.IsGone(err) {
+			r.fail(p, err)
+		}
 		return
 	}
-	t := kill.Target{UID: uid, Path: now.Path, Inode: now.Inode, Exempt: slices.Clone(p.target.Exempt)}
-	var started []string
+	t, started := p.startedIn(&now)
+	if len(started) == 0 || r.mayAct() != nil || r.continues(p.target) {
+		return
+	}
+	if ended, err := r.read(ctx, &p.evictedPod); err != nil || !ended {
+		r.fail(p, err)
+		return
+	}
+	if r.own == nil {
+		if r.own, err = r.killer(); err != nil {
+			r.own = nil
+			r.fail(p, err)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, restartKillTime)
+	defer cancel()
+	switch result, err := r.own.Immediate(ctx, t); {
+	case err != nil && !errors.Is(err, kill.ErrGone) && !errors.Is(err, kill.ErrChanged):
+		r.fail(p, err)
+	case err == nil && result.Signalled > 0:
+		p.until, p.failed = time.Now().Add(restartTime), false
+		r.killed(uid, started)
+		r.log.Warn("Killed the containers that the kubelet had started in an evicted pod", "pod", p.namespace+"/"+p.name, "uid", uid, "containers", started, "processes", result.Signalled)
+	}
+}
+
+// startedIn returns the target of a kill, and the containers that have begun since the eviction.
+func (p *evictedPod) startedIn(now *cgroup.Pod) (t kill.Target, started []string) {
+	t = kill.Target{UID: now.UID, Path: now.Path, Inode: now.Inode, Exempt: slices.Clone(p.target.Exempt)}
 	for _, c := range now.Containers {
 		switch base := path.Base(c.Path); {
 		case c.IsMonitor():
@@ -157,16 +219,13 @@ func (r *restartEnder) end(ctx context.Context, p *evictedPod) {
 			started = append(started, c.Name)
 		}
 	}
-	if len(started) == 0 || r.mayAct() != nil {
-		return
-	}
-	killed, err := r.kill(ctx, t)
-	about := []any{"uid", uid, "containers", started, "processes", killed.Signalled}
-	switch {
-	case killed.Signalled > 0:
-		r.log.Warn("Killed the containers that the kubelet had started in an evicted pod", about...)
-	case err != nil && !errors.Is(err, kill.ErrGone) && !r.failed[uid]:
-		r.failed[uid] = true
-		r.log.Error("Failed to kill the containers that the kubelet has started in an evicted pod, retrying", append(about, "error", err)...)
+	return t, started
+}
+
+// fail logs the first of several errors. The next search tries again.
+func (r *restartEnder) fail(p *evictedBefore, err error) {
+	if err != nil && !p.failed {
+		p.failed = true
+		r.log.Error("Cannot end the containers that the kubelet has started in an evicted pod yet, retrying", "pod", p.namespace+"/"+p.name, "uid", p.target.UID, "error", err)
 	}
 }

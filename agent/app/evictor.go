@@ -53,7 +53,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 	a.apiPods.onChange.Store(&update)
 	update() // the pods may have come before
 	a.group.Go(func() { requests.run(ctx) })
-	restarts := newRestartEnder(a.node, a.apiPods)
+	restarts := newRestartEnder(a.node, a.apiPods, reporter)
 	a.group.Go(func() { restarts.run(ctx) })
 	return nil
 }

@@ -68,7 +68,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, consumers: stats.NewConsumers(options), evictor: &evict.Evictor{}, sandboxes: newSandboxes(), evicted: evictedPods{added: make(chan struct{}, 1)}, log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, consumers: stats.NewConsumers(options), evictor: &evict.Evictor{}, sandboxes: newSandboxes(), evicted: evictedPods{added: make(chan evictedPod, evictedSlots)}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -190,8 +190,8 @@ func (n *node) Consumers(ctx context.Context, of agent.Shortage) signals.Consump
 
 // wasEvicted reports whether a pod was evicted and has had no process since.
 func (n *node) wasEvicted(pod *signals.Pod) bool {
-	e, found := n.evicted.get(pod.UID)
-	return found && n.killer.Ended(e.target)
+	t, found := n.evicted.target(pod.UID)
+	return found && n.killer.Ended(t)
 }
 
 // findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched too. In

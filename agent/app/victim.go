@@ -68,7 +68,7 @@ func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent
 // result converts the result of an eviction, and adds the pod to those that were evicted.
 func (v *victim) result(r evict.Result, err error) (agent.EvictionResult, error) {
 	if err == nil && !r.Withdrawn {
-		v.evicted.add(v.target, v.containers)
+		v.evicted.add(evictedPod{v.eviction.Pod.Namespace, v.eviction.Pod.Name, v.target, v.containers})
 	}
 	k := agent.EvictionResult{Processes: r.Signalled, SignalTime: r.SignalTime, ExitTime: r.ExitTime, StatusTime: r.StatusTime, ProcessesRemain: r.ProcessesRemain, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
 		Unmounting: v.held != nil && r.Signalled == 0}

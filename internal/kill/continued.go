@@ -53,6 +53,9 @@ func (c *continuedKills) find(t Target) *continuedKill {
 	return nil
 }
 
+// Continues reports whether a kill of that pod continues in a goroutine of the Killer. It is safe for concurrent use.
+func (k *Killer) Continues(t Target) bool { return k.continued.find(t) != nil }
+
 // end ends all continued kills, and waits for them.
 func (c *continuedKills) end() {
 	c.mu.Lock()

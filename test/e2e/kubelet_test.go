@@ -48,7 +48,7 @@ const ahead = 8
 
 // TestEvict_BesideKubelet checks that a pod reported first and killed at once
 // stays evicted. Phase, reason and message last, whatever its kubelet writes, and nothing
-// restarts. Without a policy only the condition plimsoll.dev/Evicted must remain, and the figures are logged.
+// runs again. Without a policy only the condition plimsoll.dev/Evicted must remain, and the figures are logged.
 func TestEvict_BesideKubelet(t *testing.T) {
 	for _, name := range protections(t) {
 		t.Run(name, func(t *testing.T) { evictedFor(t, protectionOf[name]) })
@@ -115,9 +115,9 @@ func evictedFor(t *testing.T, by protection) {
 // restartEnded is in the agent's log when it has ended a container that the kubelet had started in an evicted pod.
 const restartEnded = "Killed the containers that the kubelet had started in an evicted pod"
 
-// TestEvict_KubeletObservesDeathFirst: a kubelet that observes the death of a container before the
-// status of the pod starts the container again. The agent ends it, whenever that happens, and the
-// kubelet ends the pod once it has the status. The status stays, and no other pod is evicted.
+// TestEvict_KubeletObservesDeathFirst: a kubelet may observe the death of a container before the
+// status of the pod. It then starts the container again, and the agent ends that. Once the kubelet has
+// the status, it ends the pod. The status stays, and no other pod is evicted.
 func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
 	t.Parallel()
 	o := withKubelet(nil)

@@ -65,9 +65,9 @@ func (s *env) neverLost(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, mes
 	}
 }
 
-// reasonRestored checks that finally every pod has reason and message, and that its containers were
-// not started again. A kubelet whose loop is busy may take the death of a container before a status that
-// came earlier. This must stay rare, and then nothing of the pod runs in the end.
+// reasonRestored checks that finally every pod has reason and message, and that none runs again. A
+// kubelet whose loop is busy may handle the death of a container before a status that came earlier, and
+// start the container again. This must stay rare, and nothing of the pod runs in the end.
 func (s *env) reasonRestored(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)

@@ -1,7 +1,10 @@
 package podstatus
 
 import (
+	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +35,7 @@ func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid stri
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for pod := range unexplained {
-		killed := t.unconfirmed[string(pod.UID)].notice.Killed
+		killed := t.killedIn(string(pod.UID))
 		if n, is := lostReason(pod, killed, now); is {
 			t.repair(n, pod.ResourceVersion, now)
 		}
@@ -42,6 +45,45 @@ func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid stri
 			delete(t.repairs, uid)
 		}
 	}
+	for uid := range t.alsoKilled {
+		if !there(uid) {
+			delete(t.alsoKilled, uid)
+		}
+	}
+}
+
+// maxAlsoKilled bounds the containers of one pod, and the pods, that AlsoKilled stores.
+const maxAlsoKilled = 100
+
+// AlsoKilled records that containers which started in an evicted pod were killed for that eviction. Without that,
+// the pod would count as one that has failed by itself, and would not be repaired.
+func (t *Reporter) AlsoKilled(uid string, containers []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.alsoKilled[uid]
+	if known == nil && len(t.alsoKilled) >= maxAlsoKilled {
+		clear(t.alsoKilled)
+	}
+	known = append(known, containers...)
+	t.alsoKilled[uid] = known[max(0, len(known)-maxAlsoKilled):]
+}
+
+// killedIn returns the known containers that were killed in a pod. The lock is held.
+func (t *Reporter) killedIn(uid string) []string {
+	return slices.Concat(t.unconfirmed[uid].notice.Killed, t.alsoKilled[uid])
+}
+
+// HasEnded reads a pod and reports whether the API server has it as Failed or Succeeded. Another pod of that name, and
+// none, count as not ended. Returns the error of the request.
+func (t *Reporter) HasEnded(ctx context.Context, namespace, name, uid string) (bool, error) {
+	pod, err := read(ctx, t.client, &Notice{Namespace: namespace, Name: name})
+	switch {
+	case answerTo(err) == gone:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read pod %s/%s: %w", namespace, name, err)
+	}
+	return string(pod.UID) == uid && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded), nil
 }
 
 // repair enqueues the repair of one pod, unless one is enqueued for that version. The lock is held.
@@ -61,7 +103,8 @@ func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	r.next = due.Add(r.pause)
 	t.repairs[n.UID] = r
 	if c, known := t.unconfirmed[n.UID]; known {
-		n = c.notice // it contains the IDs of the killed containers
+		n = c.notice
+		n.Killed = t.killedIn(n.UID)
 	}
 	t.queue.entries = append(t.queue.entries, &entry{pending: PendingStatus{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
 	t.changed()

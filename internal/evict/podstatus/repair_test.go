@@ -1,6 +1,10 @@
 package podstatus
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -76,6 +81,68 @@ func TestRepair_WorksWhileKilledContainersEnd(t *testing.T) {
 			t.Errorf("got %d statuses, %d events, %d pending", statuses, events, h.PendingCount())
 		}
 	})
+}
+
+// A pod whose new container was killed for the same eviction has not failed by itself: its reason is restored.
+func TestRepair_RestoresReasonOfPodKilledAgain(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h, n := newHarness(t, Options{Running: node()}), notice("p")
+			n.Decided = time.Now().Add(-time.Minute)
+			h.put(failed(n, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = ended("id-new", time.Now()) }))
+			if again {
+				h.AlsoKilled(n.UID, []string{"id-new"})
+			}
+			defer h.run(nil)()
+			h.podsChanged()
+			wait(t, time.Minute)
+			if got := h.pods["shop/p"].Status.Message; (got != "") != again {
+				t.Errorf("killed again: %v, message %q", again, got)
+			}
+		})
+	}
+}
+
+func TestAlsoKilled_IsBounded(t *testing.T) {
+	h := New(nil, "node-1", slog.New(slog.DiscardHandler), func([]PendingStatus) {}, Options{})
+	for i := range 3 * maxAlsoKilled {
+		h.AlsoKilled(fmt.Sprint(i), []string{"a"})
+		h.AlsoKilled("one", []string{fmt.Sprint(i)})
+	}
+	if len(h.alsoKilled) > maxAlsoKilled || len(h.alsoKilled["one"]) > maxAlsoKilled {
+		t.Errorf("%d pods, %d containers of one, want at most %d", len(h.alsoKilled), len(h.alsoKilled["one"]), maxAlsoKilled)
+	}
+}
+
+func TestHasEnded_ReadsPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*harness)
+		want   bool
+		fails  bool
+	}{
+		"failed":            {func(*harness) {}, true, false},
+		"succeeded":         {func(h *harness) { h.pods["shop/p"].Status.Phase = corev1.PodSucceeded }, true, false},
+		"running":           {func(h *harness) { h.pods["shop/p"].Status.Phase = corev1.PodRunning }, false, false},
+		"another pod":       {func(h *harness) { h.pods["shop/p"].UID = "other" }, false, false},
+		"no pod":            {func(h *harness) { delete(h.pods, "shop/p") }, false, false},
+		"no answer in time": {func(h *harness) { h.broken(hang) }, false, true},
+		"no right": {func(h *harness) {
+			h.broken(answering(apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("RBAC"))))
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, n := newHarness(t, Options{}), notice("p")
+				h.put(failed(n, func(*corev1.Pod) {}))
+				tc.change(h)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if got, err := h.HasEnded(ctx, "shop", "p", n.UID); got != tc.want || (err != nil) != tc.fails {
+					t.Errorf("got %v, %v, want %v", got, err, tc.want)
+				}
+			})
+		})
+	}
 }
 
 func TestRepair_IgnoresOtherPods(t *testing.T) {

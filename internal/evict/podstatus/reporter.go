@@ -40,6 +40,8 @@ type Reporter struct {
 	refused bool
 	// unconfirmed are recently reported statuses, by the pod's UID.
 	unconfirmed map[string]confirmation
+	// alsoKilled are containers that were killed since, by the pod's UID, see [Reporter.AlsoKilled].
+	alsoKilled map[string][]string
 	// repairs are the repairs of pods without their reason, by the pod's UID.
 	repairs map[string]repair
 }
@@ -51,7 +53,7 @@ func New(client api.Interface, node string, log *slog.Logger, store func([]Pendi
 	return &Reporter{
 		client: client, node: node, log: log, store: store, options: options,
 		wake:         make(chan struct{}, 1),
-		loggedRights: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{},
+		loggedRights: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{}, alsoKilled: map[string][]string{},
 	}
 }
 
