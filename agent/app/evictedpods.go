@@ -94,6 +94,7 @@ type restartEnder struct {
 
 // podKiller is a [kill.Killer].
 type podKiller interface {
+	Ended(kill.Target) bool
 	Immediate(context.Context, kill.Target) (kill.Result, error)
 	Close() error
 }
@@ -185,16 +186,19 @@ func (r *restartEnder) end(ctx context.Context, p *evictedBefore) {
 	if len(started) == 0 || r.mayAct() != nil || r.continues(p.target) {
 		return
 	}
-	if ended, err := r.read(ctx, &p.evictedPod); err != nil || !ended {
-		r.fail(p, err)
-		return
-	}
 	if r.own == nil {
 		if r.own, err = r.killer(); err != nil {
 			r.own = nil
 			r.fail(p, err)
 			return
 		}
+	}
+	if r.own.Ended(t) { // a runtime removes the directory of a dead container late
+		return
+	}
+	if ended, err := r.read(ctx, &p.evictedPod); err != nil || !ended {
+		r.fail(p, err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, restartKillTime)
 	defer cancel()

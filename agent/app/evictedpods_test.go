@@ -27,6 +27,8 @@ type restarts struct {
 	readFault error
 	armed     error
 	goesOn    bool // the kill of the eviction
+	empty     bool // no process is left
+	reads     int  // of the pod
 	lines     *logcapture.Book
 	attempts  []kill.Target
 	fails     error
@@ -38,6 +40,8 @@ func (r *restarts) Immediate(_ context.Context, t kill.Target) (kill.Result, err
 	r.attempts = append(r.attempts, t)
 	return kill.Result{Signalled: 1}, r.fails
 }
+
+func (r *restarts) Ended(kill.Target) bool { return r.empty }
 
 func (r *restarts) Close() error {
 	r.open--
@@ -56,7 +60,10 @@ func newRestarts(t *testing.T) *restarts {
 		find:      func(string) (cgroup.Pod, error) { return r.pod, r.findFault },
 		continues: func(kill.Target) bool { return r.goesOn },
 		mayAct:    func() error { return r.armed },
-		read:      func(context.Context, *evictedPod) (bool, error) { return r.ended, r.readFault },
+		read: func(context.Context, *evictedPod) (bool, error) {
+			r.reads++
+			return r.ended, r.readFault
+		},
 		killer: func() (podKiller, error) {
 			r.open++
 			return r, nil
@@ -104,6 +111,7 @@ func TestRestartEnder_EndsContainersOfEvictedPod(t *testing.T) {
 		{"the dead container's directory remains", func(r *restarts) { r.starts("b") }, 1, ""},
 		{"the pod has a new directory", func(r *restarts) { r.pod.Inode++; r.pod.Containers = nil; r.starts("b") }, 1, ""},
 		{"the kubelet makes a new sandbox", func(r *restarts) { r.pod.Containers = nil; r.starts("sandbox2") }, 1, ""},
+		{"a directory without processes", func(r *restarts) { r.starts("b"); r.empty = true }, 0, ""},
 		{"nothing is started", func(r *restarts) { r.ends("a") }, 0, ""},
 		{"the pod is gone", func(r *restarts) { r.starts("b"); r.findFault = fs.ErrNotExist }, 0, ""},
 		{"the pod can not be found", func(r *restarts) { r.starts("b"); r.findFault = fs.ErrPermission }, 0, "permission denied"},
@@ -130,7 +138,10 @@ func TestRestartEnder_EndsContainersOfEvictedPod(t *testing.T) {
 						t.Errorf("killed %+v", k)
 					}
 				}
-				r.wait(time.Minute)
+				r.empty = true
+				if r.wait(time.Minute); r.reads > 1 && r.ended && r.readFault == nil {
+					t.Errorf("the pod was read %d times", r.reads)
+				}
 				if n := r.lines.Count("level=ERROR"); n != r.lines.Count(cmp.Or(tc.fault, "none")) || n > 1 || (n == 1) != (tc.fault != "") {
 					t.Errorf("want one error %q at most:\n%s", tc.fault, r.lines)
 				}
