@@ -47,8 +47,9 @@ type env struct {
 	API        kubernetes.Interface // as the administrator
 	kubeconfig string               // of the agent, through the front that can fail
 	state      string
-	pods       *[]*cluster.Pod // of a scenario, removed at its end
-	restarted  bool            // the API server, which at first has no rights
+	pods       *[]*cluster.Pod  // of a scenario, removed at its end
+	restarted  bool             // the API server, which at first has no rights
+	starts     map[string]int32 // by the UID of a pod: restarts of its container before its eviction
 }
 
 // newEnv creates an env. Optional rights are named by their files in deploy/rbac.

@@ -80,6 +80,7 @@ func evictedFor(t *testing.T, by protection) {
 		p := waiting[0]
 		waiting, done = waiting[1:], append(done, p)
 		s.knows(p)
+		s.noteStarts(p)
 		s.order(p, "fill 275MiB at 200MiB/s") // 50 to 130 MiB are left, depending on the pods that wait
 		d := s.await(a, agent.Evicted, agent.Failed)
 		if d.Pod != "default/"+p.Object.Name || d.ExitTime == nil && !d.ProcessesRemain {
@@ -171,19 +172,32 @@ func (s *env) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container) 
 	return found
 }
 
-// startedAgain returns the pods with restarted containers, by runtime and API server. The
+// noteStarts stores how often the container of a pod has been started again before its eviction.
+func (s *env) noteStarts(p *cluster.Pod) {
+	s.t.Helper()
+	if s.starts == nil {
+		s.starts = map[string]int32{}
+	}
+	for _, c := range s.get(p).Status.ContainerStatuses {
+		if s.starts[p.UID()] = c.RestartCount; c.RestartCount > 0 {
+			s.t.Logf("pod %s: its container ended before the eviction: %+v", p.Object.Name, c.LastTerminationState.Terminated)
+		}
+	}
+}
+
+// startedAgain returns the pods with containers that were started after noteStarts, by runtime and API server. The
 // latter's state of the first container may be old. A kubelet removes the containers of an
 // evicted pod at once, sometimes before it has observed their end.
 func (s *env) startedAgain(pods []*cluster.Pod) (names []string) {
 	s.t.Helper()
 	for _, c := range s.containersOf(pods) {
-		if c.Metadata.Attempt != 0 {
+		if int32(c.Metadata.Attempt) > s.starts[c.Labels["io.kubernetes.pod.uid"]] {
 			names = append(names, c.Labels["io.kubernetes.pod.name"])
 		}
 	}
 	for _, p := range pods {
 		for _, c := range s.get(p).Status.ContainerStatuses {
-			if c.RestartCount != 0 {
+			if c.RestartCount > s.starts[p.UID()] {
 				names = append(names, p.Object.Name)
 			}
 		}

@@ -81,7 +81,7 @@ func (s *env) reasonRestored(a *trial.Agent, v *statusWatch, pods []*cluster.Pod
 		if !slices.Contains(again, name) {
 			continue
 		}
-		s.t.Logf("pod %s was started again; ended by the agent: %t. The kubelet's log:\n%s", name, a.Warned(restartEnded, p.UID()), s.Node.Kubelet.Lines(name))
+		s.t.Logf("pod %s was started again; ended by the agent: %t. Its containers: %+v\nThe kubelet's log:\n%s", name, a.Warned(restartEnded, p.UID()), s.get(p).Status.ContainerStatuses, s.Node.Kubelet.Lines(p.Object.Namespace+"/"+name+`"`))
 	}
 	if len(again) > max(1, len(pods)/50) {
 		s.t.Errorf("started again: %v", again)

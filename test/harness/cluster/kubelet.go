@@ -68,7 +68,8 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--config=" + n.KubeletConfig, "--kubeconfig=" + kubeconfig, "--hostname-override=" + NodeName, "--root-dir=" + n.KubeletRoot, "--cert-dir=" + n.path("pki")}
+	args := []string{"--config=" + n.KubeletConfig, "--kubeconfig=" + kubeconfig, "--hostname-override=" + NodeName, "--root-dir=" + n.KubeletRoot, "--cert-dir=" + n.path("pki"),
+		"--v=2"} // starts and deaths of containers are in its log
 	if n.layout.dropIns != "" {
 		args[0] = "--config-dir=" + n.KubeletConfig
 	}
