@@ -17,13 +17,12 @@ import (
 
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
-	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // protection preserves reason and message of an evicted pod, besides the agent.
 type protection struct {
 	apply func(*env)
-	check func(*env, *trial.Agent, *statusWatch, []*cluster.Pod, map[string]string)
+	check func(*env, *statusWatch, []*cluster.Pod, map[string]string)
 }
 
 var protectionOf = map[string]protection{
@@ -57,40 +56,29 @@ func watched() time.Duration {
 }
 
 // neverLost checks that no status lacks its reason after the first one of an eviction.
-func (s *env) neverLost(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) neverLost(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
-	s.reasonRestored(a, v, pods, messages)
-	for _, loss := range v.losses() {
-		s.t.Errorf("a status that lacks reason or message: %s", loss)
-	}
+	s.reasonRestored(v, pods, messages)
+	v.expectNoLoss()
 }
 
-// reasonRestored checks that finally every pod has reason and message, and that none runs again. A
-// kubelet whose loop is busy may handle the death of a container before a status that came earlier, and
-// start the container again. This must stay rare, and nothing of the pod runs in the end.
-func (s *env) reasonRestored(a *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+// reasonRestored checks that finally every pod has reason and message, and that none runs
+// again.
+func (s *env) reasonRestored(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {
 		got := s.get(p)
 		evicted(s.t, got, messages[got.Name])
 	}
-	again := s.startedAgain(pods)
-	for _, p := range pods {
-		name := p.Object.Name
-		if !slices.Contains(again, name) {
-			continue
-		}
-		s.t.Logf("pod %s was started again; ended by the agent: %t. Its containers: %+v\nThe kubelet's log:\n%s", name, a.Warned(restartEnded, p.UID()), s.get(p).Status.ContainerStatuses, s.Node.Kubelet.Lines(p.Object.Namespace+"/"+name+`"`))
-	}
-	if len(again) > max(1, len(pods)/50) {
-		s.t.Errorf("started again: %v", again)
+	for _, p := range s.startedAgain(pods) {
+		s.t.Errorf("pod %s was started again. Its containers: %+v\nThe kubelet's log:\n%s", p.Object.Name, s.get(p).Status.ContainerStatuses, s.Node.Kubelet.Lines(p.Object.Namespace+"/"+p.Object.Name+`"`))
 	}
 	s.settled(pods)
 }
 
 // conditionStays checks that finally every pod is Failed and has the agent's mark with the message.
-func (s *env) conditionStays(_ *trial.Agent, v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
+func (s *env) conditionStays(v *statusWatch, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
 	for _, p := range pods {
@@ -187,6 +175,14 @@ func (v *statusWatch) window(long time.Duration) {
 	case <-time.After(rest):
 	case <-v.ended:
 		v.t.Fatal("the watch of the pods ended early")
+	}
+}
+
+// expectNoLoss checks that no status lacks its reason after the first one of an eviction.
+func (v *statusWatch) expectNoLoss() {
+	v.t.Helper()
+	for _, loss := range v.losses() {
+		v.t.Errorf("a status that lacks reason or message: %s", loss)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestRepair_WorksWhileKilledContainersEnd(t *testing.T) {
 	})
 }
 
-// A pod whose new container was killed for the same eviction has not failed by itself: its reason is restored.
+// The reason is restored, too, if a container that started later was killed for the same eviction.
 func TestRepair_RestoresReasonOfPodKilledAgain(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
