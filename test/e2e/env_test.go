@@ -49,7 +49,7 @@ type env struct {
 	state      string
 	pods       *[]*cluster.Pod  // of a scenario, removed at its end
 	restarted  bool             // the API server, which at first has no rights
-	starts     map[string]int32 // by the UID of a pod: restarts of its container before its eviction
+	starts     map[string]int32 // by the UID of a pod: starts of its container before its eviction
 }
 
 // newEnv creates an env. Optional rights are named by their files in deploy/rbac.

@@ -128,6 +128,7 @@ func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
 	a := s.start("--eviction-hard=memory.available<200Mi")
 	calm, p := s.add(always("calm")), s.add(always("greedy"))
 	s.knows(p)
+	s.noteStarts(p)
 	v := s.watchPods()
 	s.Link.Stall()
 	s.order(p, "fill 600MiB at 200MiB/s")
@@ -143,6 +144,7 @@ func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
 	s.settled([]*cluster.Pod{p})
 	v.expectNoLoss()
 	s.checkReports(p, d.Message, "memory")
+	s.until("the runtime or the kubelet's events tell of the new start", func() bool { return len(s.startedAgain([]*cluster.Pod{p})) == 1 })
 	s.only(p)
 	s.running(calm)
 }
@@ -170,22 +172,22 @@ func (s *env) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container) 
 	return found
 }
 
-// noteStarts stores how often the container of a pod has been started again before its eviction.
+// noteStarts stores how often the container of a pod has been started before its eviction.
 func (s *env) noteStarts(p *cluster.Pod) {
 	s.t.Helper()
 	if s.starts == nil {
 		s.starts = map[string]int32{}
 	}
 	for _, c := range s.get(p).Status.ContainerStatuses {
-		if s.starts[p.UID()] = c.RestartCount; c.RestartCount > 0 {
+		if s.starts[p.UID()] = c.RestartCount + 1; c.RestartCount > 0 {
 			s.t.Logf("pod %s: its container ended before the eviction: %+v", p.Object.Name, c.LastTerminationState.Terminated)
 		}
 	}
 }
 
-// startedAgain returns the pods with containers that were started after noteStarts, by runtime and API server. The
-// latter's state of the first container may be old. A kubelet removes the containers of an
-// evicted pod at once, sometimes before it has observed their end.
+// startedAgain returns the pods with containers that were started after noteStarts, by the runtime and the kubelet's
+// events. The restart count of a status is no evidence: a kubelet removes the containers of an evicted pod at once. If it has
+// not read how one ended, it adds one to the count, with the reason ContainerStatusUnknown.
 func (s *env) startedAgain(pods []*cluster.Pod) (again []*cluster.Pod) {
 	s.t.Helper()
 	latest := map[string]uint32{} // attempt, by the pod's UID
@@ -194,13 +196,26 @@ func (s *env) startedAgain(pods []*cluster.Pod) (again []*cluster.Pod) {
 		latest[uid] = max(latest[uid], c.Metadata.Attempt)
 	}
 	for _, p := range pods {
-		starts := int32(latest[p.UID()])
-		for _, c := range s.get(p).Status.ContainerStatuses {
-			starts = max(starts, c.RestartCount)
+		starts := int32(0)
+		for _, e := range s.events(p, "Started") {
+			starts += max(e.Count, 1)
 		}
-		if starts > s.starts[p.UID()] {
+		if max(starts, int32(latest[p.UID()])+1) > s.starts[p.UID()] {
 			again = append(again, p)
 		}
 	}
 	return again
+}
+
+// restartsInStatus returns the containers of the pods with more restarts in their status than at noteStarts.
+func (s *env) restartsInStatus(pods []*cluster.Pod) (found []corev1.ContainerStatus) {
+	s.t.Helper()
+	for _, p := range pods {
+		for _, c := range s.get(p).Status.ContainerStatuses {
+			if c.RestartCount >= s.starts[p.UID()] {
+				found = append(found, c)
+			}
+		}
+	}
+	return found
 }

@@ -103,6 +103,9 @@ func (s *env) figures(v *statusWatch, pods []*cluster.Pod) {
 	lost, gaps := v.losses(), v.restorations()
 	s.t.Logf("watched for %s each: %d of %d have reason and message in the end, %d lost them at some time (%d statuses); started again: %d",
 		watched(), complete, len(pods), v.losers(), len(lost), len(s.startedAgain(pods)))
+	for _, c := range s.restartsInStatus(pods) {
+		s.t.Logf("a restart is in the status: state %+v, last state %+v", c.State, c.LastTerminationState.Terminated)
+	}
 	if n := len(gaps); n > 0 {
 		s.t.Logf("%d losses were restored: after a median of %s, at worst %s", n, gaps[n/2].Round(time.Millisecond), gaps[n-1].Round(time.Millisecond))
 	}
