@@ -24,6 +24,9 @@ func (c *Checker) spare(o *Outcome, r *ranking.Ranked) bool {
 	if o.Spared++; o.Spared == 1 && !c.limited {
 		o.KubeletsPod = r.Pod
 	}
+	if o.Need.PassOver(r.Key.Usage, r.Relief.Amount) {
+		o.CachePod = r.Pod
+	}
 	return true
 }
 
@@ -70,6 +73,8 @@ func (o *Outcome) SpareReason() string {
 	switch {
 	case o.tooLittle():
 		text = fmt.Sprintf("%s missing, and all pods that may be evicted hold %s together: no pod is evicted", missing, o.amount(o.Relief))
+	case o.CachePod != nil:
+		text = fmt.Sprintf("%s missing, which is page cache of %s: pods that free less than %s are passed over", missing, o.CachePod.Key(), least)
 	case o.NoneHelps():
 		text = fmt.Sprintf("%s missing, and no pod that may be evicted holds %s of it: no pod is evicted", missing, least)
 	default:

@@ -131,13 +131,33 @@ func TestChoice_DecidesAnewInEachCheck(t *testing.T) {
 
 // The first pod of the ranking holds nearly nothing but page cache, which its end does not free.
 func TestChoice_PageCacheIsNoRelief(t *testing.T) {
-	w := chosen(t, 9*time.Second, eviction.Helps, []eviction.Threshold{hard()}, func(w *env) {
-		w.add("cache", 900*mib).cache = 899 * mib
-		w.add("leak", 60*mib)
-	})
-	d := w.lines(Evicted)
-	if len(d) != 1 || d[0].Pod != "default/leak" || d[0].KubeletWouldEvict != "default/cache" || !strings.HasSuffix(d[0].Ranking[0].Reason, ", frees 1Mi, too small to help") {
-		t.Errorf("%+v", d)
+	for _, tc := range []struct {
+		name                   string
+		reader, cache, another signals.Amount
+		evicted                []string
+	}{
+		{"the other pod holds more than the page cache", 400 * mib, 399 * mib, 574 * mib, []string{"default/another"}},
+		{"the other pod is not the cause", 850 * mib, 849 * mib, 124 * mib, nil},
+		{"too little memory even without page cache", 25 * mib, 24 * mib, 949 * mib, []string{"default/another"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := chosen(t, 9*time.Second, eviction.Helps, []eviction.Threshold{hard()}, func(w *env) {
+				reader := w.add("reader", tc.reader)
+				reader.cache, reader.Priority = tc.cache, -1
+				w.add("another", tc.another)
+			})
+			if got := w.evicted(); !slices.Equal(got, tc.evicted) {
+				t.Fatalf("evicted %v, want %v", got, tc.evicted)
+			}
+			verb, reason := Evicted, ""
+			if tc.evicted == nil {
+				verb, reason = NoneHelps, "; 50Mi missing, which is page cache of default/reader: pods that free less than 849Mi are passed over; the kubelet would evict default/reader"
+			}
+			d := w.lines(verb)[0]
+			if d.KubeletWouldEvict != "default/reader" || !strings.HasSuffix(d.Reason, reason) || !strings.HasSuffix(d.Ranking[0].Reason, ", frees 1Mi, too small to help") {
+				t.Errorf("%+v", d)
+			}
+		})
 	}
 }
 

@@ -143,6 +143,16 @@ func (w *env) later(after time.Duration, change func()) {
 	})
 }
 
+// cache returns the page cache of all pods.
+func (w *env) cache() (sum signals.Amount) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		sum += p.cache
+	}
+	return sum
+}
+
 func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 	seen := w.available()
 	// A garbage collection observes beside the loop.
@@ -154,6 +164,7 @@ func (w *env) Observe(into *signals.Observations, kind signals.Kind) {
 		seen += w.off()
 	}
 	into[signals.MemoryAvailable] = signals.Observed(seen, w.capacity, time.Now())
+	into[signals.MemoryAvailable].Cache = w.cache()
 	if w.left != nil {
 		into[signals.AllocatableMemoryAvailable] = signals.Observed(w.left(), w.capacity, time.Now())
 	}

@@ -81,6 +81,7 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 			place.Passed = r.Pod.Protection.String()
 		case tooLittle, !r.Relief.Covers(need.Least):
 			place.Passed = "too small to help"
+			need.PassOver(r.Key.Usage, r.Relief.Amount)
 		case chosen == nil:
 			chosen = &place
 		case behind == nil:
