@@ -259,7 +259,7 @@ func (m *Metrics) Spared(signal string, pods int, differs bool) {
 // NoPodHelps records whether a threshold of the signal is met and no pod helps. It does not allocate.
 func (m *Metrics) NoPodHelps(s signals.Signal, is bool) { m.noPodHelps.values[s].set(oneIf(is)) }
 
-// SoftEvictionRefused counts a refusal because of a PodDisruptionBudget.
+// SoftEvictionRefused counts a refusal by the API server, mostly because of a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }
 
 // ThresholdToKill records the time from the first check that found a hard threshold crossed to the

@@ -99,7 +99,7 @@ var table = [...]definition{
 	noPodHelps: {"plimsoll_no_pod_helps", gauge, []label{ofSignal}, nil,
 		"1 while a threshold of the signal is met and no pod is evicted because none helps, else 0. The event NoPodHelps and the decision log name the consumers."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
-		"Soft evictions that the API server refused because of a PodDisruptionBudget. They are retried."},
+		"Requests for a soft eviction that the API server refused, mostly because of a PodDisruptionBudget. They are retried."},
 	checkDuration: {"plimsoll_check_duration_seconds", histogram, []label{{"check", "periodic, early"}}, checkBuckets,
 		"Time to observe the node in one check."},
 	wakes: {"plimsoll_wakeups_total", counter, []label{{"source", "timer, " + valuesOf(signals.WakeNames())}}, nil,

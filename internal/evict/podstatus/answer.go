@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,16 @@ func unanswered(err error) bool {
 // busy reports whether the server as a whole is overloaded, or absent behind a proxy.
 func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// ofThisRequest reports whether the server refused one request. Those for other pods may succeed.
+func ofThisRequest(err error) bool {
+	return answerTo(err) == refused && !apierrors.IsUnexpectedServerError(err)
+}
+
+// refusal returns the answer to a request that the server refused.
+func refusal(err error) Answer {
+	return Answer{Refused, fmt.Sprintf("%.*s", maxDenied, err), retryAfter(err)}
 }
 
 // otherUID reports whether a patch names the UID of another pod. The server refuses it as a change

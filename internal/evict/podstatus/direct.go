@@ -27,6 +27,8 @@ func (d *direct) Request(ctx context.Context, n Notice, grace int64) (Answer, er
 		return Answer{Refused, causeMessage(err, policyv1.DisruptionBudgetCause), retryAfter(err)}, nil
 	case a == changed && d.gone(ctx, &n):
 		return Answer{Outcome: Gone}, nil
+	case ofThisRequest(err): // such as two budgets for one pod
+		return refusal(err), nil
 	}
 	return Answer{}, fmt.Errorf("request the eviction of pod %s: %w", n.Pod(), err)
 }

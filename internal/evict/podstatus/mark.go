@@ -25,6 +25,7 @@ const (
 // condition has no fields for it.
 const (
 	suffixBegins = "[plimsoll.dev "
+	maxSuffix    = 200 // bytes
 	suffixCause  = "cause="
 	suffixGrace  = " gracePeriodSeconds="
 	suffixEnds   = "]"
@@ -34,7 +35,7 @@ const (
 type mark struct{ client api.Interface }
 
 func (m *mark) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {
-	return m.patch(ctx, &n, "mark pod %s for eviction: %w", condition{
+	answer, err := m.patch(ctx, &n, "mark pod %s for eviction: %w", condition{
 		Type:               EvictionRequested,
 		Status:             corev1.ConditionTrue,
 		Reason:             pressure(n.Cause),
@@ -42,6 +43,10 @@ func (m *mark) Request(ctx context.Context, n Notice, grace int64) (Answer, erro
 		LastTransitionTime: stamp(n.Decided),
 		ObservedGeneration: n.ObservedGeneration,
 	})
+	if ofThisRequest(err) { // such as an object beyond the server's limit
+		return refusal(err), nil
+	}
+	return answer, err
 }
 
 func (m *mark) Withdraw(ctx context.Context, n Notice) error {
@@ -96,8 +101,8 @@ func readMark(pod *corev1.Pod, c *corev1.PodCondition) (Request, error) {
 	}
 	rest, closed := strings.CutSuffix(c.Message[i+len(suffixBegins):], suffixEnds)
 	cause, grace, both := strings.Cut(strings.TrimPrefix(rest, suffixCause), suffixGrace)
-	if !closed || !both || !strings.HasPrefix(rest, suffixCause) {
-		return Request{}, fmt.Errorf("pod %s/%s is marked for eviction with %q: not of the form %q",
+	if !closed || !both || len(rest) > maxSuffix || !strings.HasPrefix(rest, suffixCause) {
+		return Request{}, fmt.Errorf("pod %s/%s is marked for eviction with %.100q: not of the form %q",
 			pod.Namespace, pod.Name, c.Message[i:], suffixBegins+suffixCause+"…"+suffixGrace+"…"+suffixEnds)
 	}
 	r := Request{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Cause: cause, Since: c.LastTransitionTime.UTC()}

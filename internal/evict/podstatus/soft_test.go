@@ -37,7 +37,8 @@ func TestDirect_ClassifiesAnswers(t *testing.T) {
 		{name: "budget not up to date", fault: answering(budget(10)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 10 * time.Second}},
 		{name: "server busy", fault: answering(apierrors.NewTooManyRequests("later", 1)), fails: true},
 		{name: "no such pod", fault: answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), want: Answer{Outcome: Gone}},
-		{name: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), fails: true},
+		{name: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), want: Answer{Refused, "Internal error occurred: more than one budget", 0}},
+		{name: "not found, from a proxy", fault: answering(apierrors.NewGenericServerResponse(404, "POST", corev1.Resource("pods"), "p", "no backend", 0, true)), fails: true},
 		{name: "conflict not about the UID", fault: only("POST", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), fails: true},
 		{name: "no right", fault: answering(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "p", errors.New("RBAC"))), fails: true},
 		{name: "no connection", fault: refusedConnection, fails: true},
@@ -112,6 +113,22 @@ func TestMark_SetsAndRemovesCondition(t *testing.T) {
 	}
 	if _, marked, _ := Marked(h.pod("p")); marked || len(h.pod("p").Status.Conditions) != 1 {
 		t.Errorf("after Withdraw: got conditions %+v", h.pod("p").Status.Conditions)
+	}
+}
+
+// The server refuses what would make the object too large. The refusal is an answer for this pod, and a mark that cannot be
+// removed is an error.
+func TestMark_RefusedByServer(t *testing.T) {
+	h, n := newHarness(t, Options{}), notice("p")
+	h.put(running(n))
+	h.broken(answering(apierrors.NewInternalError(errors.New("etcdserver: request is too large"))))
+	m := &mark{h.client}
+	got, err := m.Request(t.Context(), n, 30)
+	if err != nil || got.Outcome != Refused || !strings.Contains(got.Message, "too large") {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+	if err := m.Withdraw(t.Context(), n); err == nil {
+		t.Error("Withdraw: got no error")
 	}
 }
 
