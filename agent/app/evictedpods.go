@@ -103,7 +103,8 @@ type podKiller interface {
 type evictedBefore struct {
 	evictedPod
 	until  time.Time
-	failed bool // the log has an error since the last success
+	killed []string // containers of the last kill
+	failed bool     // the log has an error since then
 }
 
 // newRestartEnder returns one for the pods of an API server.
@@ -202,13 +203,15 @@ func (r *restartEnder) end(ctx context.Context, p *evictedBefore) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, restartKillTime)
 	defer cancel()
-	switch result, err := r.own.Immediate(ctx, t); {
-	case err != nil && !errors.Is(err, kill.ErrGone) && !errors.Is(err, kill.ErrChanged):
-		r.fail(p, err)
-	case err == nil && result.Signalled > 0:
-		p.until, p.failed = time.Now().Add(restartTime), false
+	result, err := r.own.Immediate(ctx, t)
+	further := slices.ContainsFunc(started, func(name string) bool { return !slices.Contains(p.killed, name) })
+	switch {
+	case result.Signalled > 0 && further: // also if they are exiting yet: a large process takes longer
+		p.killed, p.until, p.failed = started, time.Now().Add(restartTime), false
 		r.killed(uid, started)
 		r.log.Warn("Killed the containers that the kubelet had started in an evicted pod", "pod", p.namespace+"/"+p.name, "uid", uid, "containers", started, "processes", result.Signalled)
+	case err != nil && !errors.Is(err, kill.ErrGone) && !errors.Is(err, kill.ErrChanged):
+		r.fail(p, err)
 	}
 }
 

@@ -32,13 +32,14 @@ type restarts struct {
 	lines     *logcapture.Book
 	attempts  []kill.Target
 	fails     error
+	signalled int      // processes at each attempt
 	open      int      // killers
 	reported  []string // containers
 }
 
 func (r *restarts) Immediate(_ context.Context, t kill.Target) (kill.Result, error) {
 	r.attempts = append(r.attempts, t)
-	return kill.Result{Signalled: 1}, r.fails
+	return kill.Result{Signalled: r.signalled}, r.fails
 }
 
 func (r *restarts) Ended(kill.Target) bool { return r.empty }
@@ -52,7 +53,7 @@ const restartedUID = "7f1b1e5c-2f7b-4b0a-9d7e-1d3c5b7a9f01"
 
 // newRestarts returns a pod that was evicted with its sandbox and the container a.
 func newRestarts(t *testing.T) *restarts {
-	r := &restarts{lines: &logcapture.Book{}, watched: true, ended: true, pod: cgroup.Pod{UID: restartedUID, Path: "/kubepods/pod" + restartedUID, Inode: 7},
+	r := &restarts{lines: &logcapture.Book{}, signalled: 1, watched: true, ended: true, pod: cgroup.Pod{UID: restartedUID, Path: "/kubepods/pod" + restartedUID, Inode: 7},
 		evicted: evictedPods{added: make(chan evictedPod, evictedSlots)}}
 	r.restartEnder = &restartEnder{
 		added: r.evicted.added, log: r.lines.Logger(), pods: map[string]*evictedBefore{},
@@ -176,20 +177,32 @@ func TestRestartEnder_EndsItsSearch(t *testing.T) {
 	})
 }
 
-// A kill that fails is repeated, with one line, and with the same killer: the kill may continue in it.
-func TestRestartEnder_RepeatsFailedKill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRestarts(t)
-		r.fails = kill.ErrTimeout
-		r.starts("b")
-		if r.wait(time.Minute); len(r.attempts) < 100 || r.lines.Count(kill.ErrTimeout.Error()) != 1 || r.open != 1 || len(r.reported) > 0 {
-			t.Errorf("%d attempts, want 120, and one line; %d open killers:\n%s", len(r.attempts), r.open, r.lines)
-		}
-		r.fails = nil
-		if r.wait(restartPeriod); r.lines.Count("Killed the containers") != 1 {
-			t.Errorf("no success:\n%s", r.lines)
-		}
-	})
+// A kill that fails or takes long is repeated, with one line, and with the same killer: the kill may continue in it.
+func TestRestartEnder_RepeatsKill(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		signalled int
+		reported  int
+	}{
+		{"no process was signalled", 0, 0},
+		{"the processes are exiting", 1, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRestarts(t)
+				r.fails, r.signalled = kill.ErrTimeout, tc.signalled
+				r.starts("b")
+				if r.wait(time.Minute); len(r.attempts) < 100 || r.lines.Count(kill.ErrTimeout.Error()) != 1 || r.open != 1 || len(r.reported) != tc.reported {
+					t.Errorf("%d attempts, want 120, and one line; %d open killers, %d reported:\n%s", len(r.attempts), r.open, len(r.reported), r.lines)
+				}
+				r.fails, r.signalled = nil, 1
+				r.starts("c")
+				if r.wait(restartPeriod); r.lines.Count("Killed the containers") != 1+tc.reported || !slices.Contains(r.reported, "c") {
+					t.Errorf("no success:\n%s", r.lines)
+				}
+			})
+		})
+	}
 }
 
 func TestEvictedPods_AreBounded(t *testing.T) {
