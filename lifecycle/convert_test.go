@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,7 +154,13 @@ func TestConverter_WarnsOnceOfUnknownValues(t *testing.T) {
 			t.Error("a mark without a time was converted")
 		}
 	}
-	for part, want := range map[string]int{"odd": 1, "Nearly": 1, "has no lastTransitionTime": 1, "an invalid mark": 1, "no UID": 2} {
+	for i := range 3 {
+		warned.once("n/long", strings.Repeat("ö", 1<<20)+strconv.Itoa(i)) // a message of the API
+	}
+	if n := len(log.String()); n > 10_000 {
+		t.Errorf("the log has %d bytes", n)
+	}
+	for part, want := range map[string]int{"n/long": 1, "odd": 1, "Nearly": 1, "has no lastTransitionTime": 1, "an invalid mark": 1, "no UID": 2} {
 		if got := log.Count(part); got != want {
 			t.Errorf("%q: got %d warnings, want %d:\n%s", part, got, want, log.String())
 		}

@@ -2,11 +2,16 @@ package lifecycle
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 )
 
-// maxWarnings is the maximum number of stored warnings.
-const maxWarnings = 10_000
+const (
+	// maxWarnings is the maximum number of stored warnings.
+	maxWarnings = 10_000
+	// maxWarning is the maximum length of a reason in bytes. It may quote an object of the API.
+	maxWarning = 500
+)
 
 // warnings logs parts of API objects that are not understood, once each.
 type warnings struct {
@@ -16,6 +21,9 @@ type warnings struct {
 }
 
 func (d *warnings) once(object, what string) {
+	if len(what) > maxWarning {
+		what = strings.ToValidUTF8(what[:maxWarning], "") + "…"
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if key := [2]string{object, what}; !d.logged[key] {

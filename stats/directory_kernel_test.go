@@ -257,6 +257,29 @@ func TestWalker_NamesUnreadableDirectory(t *testing.T) {
 	}
 }
 
+// Entries of the other pass are skipped, and take time too: files in the pass that counts directories.
+func TestWalker_ChecksTimeAmongSkippedEntries(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2000 {
+		writeFile(t, fmt.Sprintf("%s/%0100d", dir, i), 0)
+	}
+	fd, err := unix.Open(dir, openFlags, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	w := &walker{ctx: t.Context(), levels: [][]byte{make([]byte, listBytes)}}
+	at := step{pass: passes - 1}
+	w.start(time.Now(), 1)
+	if w.pass(fd, 0, &at); !errors.Is(w.stopped, errPodTime) || at.offset == 0 {
+		t.Errorf("without time: %v at %+v, want a stop with progress", w.stopped, at)
+	}
+	w.start(time.Now().Add(time.Minute), 1)
+	if w.pass(fd, 0, &at); w.stopped != nil {
+		t.Errorf("with time: %v", w.stopped)
+	}
+}
+
 // asUnprivileged runs f on a thread without rights to files, and ends the thread.
 func asUnprivileged(f func()) {
 	done := make(chan struct{})

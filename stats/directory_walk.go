@@ -205,7 +205,9 @@ func (w *walker) pass(fd, depth int, at *step) {
 		case n <= 0:
 			return
 		default:
-			w.listed(fd, list[:n], depth+1, at)
+			if w.listed(fd, list[:n], depth+1, at); w.stopped == nil && w.expired() { // the entries may all be of the other pass
+				w.stop(errPodTime)
+			}
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 		return err
 	}
 	defer a.end()
-	a.wakeable = true
+	a.wakeable, a.pause = true, maxWait // another program ends it, for hours at worst
 	defer a.wakeOn(ctx, nil)()
 	for {
 		if err := a.list(&a.w.pids); err != nil {

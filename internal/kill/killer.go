@@ -205,7 +205,7 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 		return nil, fmt.Errorf("end pod %s: %w", t.UID, ErrBusy)
 	}
 	a := &w.attempt
-	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now()}
+	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now(), pause: minWait}
 	w.signalledPIDs = w.signalledPIDs[:0] // PIDs signalled by an earlier kill
 	if err := a.open(); err != nil {
 		a.end()
@@ -226,6 +226,7 @@ type attempt struct {
 	begun   time.Time
 	result  Result
 
+	pause     time.Duration // between two listings if there is no event to wait for
 	listFor   time.Duration // time for a listing; 0: until it is complete
 	listUntil time.Time     // end of all listings; zero: none
 

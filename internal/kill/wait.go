@@ -16,8 +16,8 @@ const (
 	// maxWait is the time after which the pod is listed again although a process has not exited: a
 	// runtime may have added new ones, and ctx may have ended.
 	maxWait = 100 * time.Millisecond
-	// minWait is the pause if there is no event to wait for: v1 does not report when a dying task
-	// leaves its cgroup.
+	// minWait is the pause of a kill if there is no event to wait for: v1 does not report when a dying
+	// task leaves its cgroup.
 	minWait = time.Millisecond
 	// namedStragglers is the number of processes that a timeout describes.
 	namedStragglers = 5
@@ -37,7 +37,7 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		until = deadline
 	}
 	if !w.waiting() && (a.events < 0 || !a.stillPopulated()) {
-		_, _ = unix.Poll(w.poll[:wakeSlot+1], int(minWait.Milliseconds()))
+		_, _ = unix.Poll(w.poll[:wakeSlot+1], int(a.pause.Milliseconds()))
 		return
 	}
 	for left := time.Until(until); left > 0 && !a.late(ctx); left = time.Until(until) {

@@ -134,7 +134,9 @@ func (l *Log) note(r *Record) {
 	case strings.HasPrefix(r.Text, usageHead):
 		l.dump.used, l.dump.limit = parseUsage(r.Text)
 	case strings.HasPrefix(r.Text, pagesHead):
-		l.dump.freePages, l.dump.pagesKnown = parsePages(r.Text)
+		if pages, ok := parsePages(r.Text); ok {
+			l.dump.freePages, l.dump.pagesKnown = pages, true
+		}
 	case l.dump.inStatistics:
 		l.dump.statistics.add(r.Text)
 	}

@@ -54,11 +54,17 @@ func TestLog_ReadsKill(t *testing.T) {
 }
 
 func TestLog_ReadsPagesOfMachine(t *testing.T) {
-	k := kernel{style: version2, at: time.Hour}
-	o := oom{task: task{pid: 7, name: "db"}, cgroup: containerA, free: 30}
-	k.kill(o)
-	if got := read(t, &oomkill.Log{}, k.records)[0]; !got.PagesKnown || got.FreePages != 42 || got.Used.Known || got.Held.Known {
-		t.Errorf("%+v", got)
+	for _, within := range []string{
+		"",
+		"active_anon:0[77]: segfault at 0 ip 0 in x active_file:1 inactive_file:1 free:9 y[400000+1000]",
+		"active_anon:0\n[77]: segfault at 0 ip 0 in active_file:1 inactive_file:1 free:9",
+		"active_anon:1 inactive_anon:2 isolated_anon:0\n active_file:5",
+	} {
+		k := kernel{style: version2, at: time.Hour}
+		k.kill(oom{task: task{pid: 7, name: "db"}, cgroup: containerA, free: 30, within: within})
+		if got := read(t, &oomkill.Log{}, k.records)[0]; !got.PagesKnown || got.FreePages != 42 || got.Used.Known || got.Held.Known {
+			t.Errorf("%q: %+v", within, got)
+		}
 	}
 }
 

@@ -172,16 +172,19 @@ func (s *statistics) held(used signals.Measured[signals.Bytes]) signals.Measured
 	return signals.Of(used.Value - cache)
 }
 
-// parsePages returns the number of the machine's pages that are free or page cache of files on disk.
+// parsePages returns the number of the machine's pages that are free or page cache of files on disk. The line consists of
+// keys with numbers alone. One about a crash begins with the name of a process, which can be any, and its PID in brackets.
 func parsePages(text string) (pages uint64, ok bool) {
 	found := 0
 	for field := range strings.FieldsSeq(strings.ReplaceAll(text, newline, " ")) {
 		key, value, _ := strings.Cut(field, ":")
-		if key != "active_file" && key != "inactive_file" && key != "free" {
-			continue
-		}
 		n, fine := decimal(value)
-		if !fine || n > maxPages {
+		switch {
+		case !fine:
+			return 0, false
+		case key != "active_file" && key != "inactive_file" && key != "free":
+			continue
+		case n > maxPages:
 			return 0, false
 		}
 		pages, found = pages+n, found+1

@@ -114,7 +114,7 @@ const maxReported = 1000
 func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := pod.UID + annotation + text
+	key := fmt.Sprintf("%.130s %s %.100s", pod.UID, annotation, text)
 	if c.reported[key] {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +57,19 @@ func TestChoices_ApplyAnnotations(t *testing.T) {
 				t.Errorf("problems %q", problems)
 			}
 		})
+	}
+}
+
+// A pod's annotation can be changed often, to texts of up to 256 KiB. What was reported is kept with a part of the text.
+func TestChoices_BoundWhatTheyKeep(t *testing.T) {
+	var problems []string
+	c := agentpods.NewChoices(nil, []string{"trusted"}, func(err error) { problems = append(problems, err.Error()) })
+	for i := range 3 {
+		pod := signals.Pod{UID: "u", Namespace: "trusted", Name: "p"}
+		c.Apply(&pod, map[string]string{agentpods.PolicyAnnotation: strings.Repeat("x", 250<<10) + strconv.Itoa(i)})
+	}
+	if len(problems) != 1 || len(problems[0]) > 1000 {
+		t.Errorf("%d problems, the first with %d bytes", len(problems), len(problems[0]))
 	}
 }
 
