@@ -55,7 +55,7 @@ Exit status: 0 shown, 1 the recording can not be read, or too little memory is l
   plimsoll top
 
   # Of the node of a pod, for programs
-  kubectl exec POD -- /plimsoll top -o json
+  kubectl -n plimsoll-system exec POD -- /plimsoll top -o json
 
   # One line of JSON for each change, for five minutes
   plimsoll top -o json --watch --duration=5m`,

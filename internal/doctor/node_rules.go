@@ -82,7 +82,7 @@ var agentRules = []rule[Facts]{
 		"make the directory of --state-file writable for the agent, or set another one"},
 		func(f *Facts) []trouble { return one(f.StateFault.Value) }},
 	{Code{"disarmed-by-file", Info, "The disarm file exists: the agent changes nothing, regardless of the settings in the cluster.",
-		"find out why it was created; then remove it with kubectl exec POD -- /plimsoll arm --local in the agent's pod, or rm on the node"},
+		"find out why it was created. Then remove it: rm on the node, or kubectl -n plimsoll-system exec POD -- /plimsoll arm --local in the agent's pod"},
 		func(f *Facts) []trouble {
 			return when(f.Disarmed.Value, f.Ours.DisarmFile+" exists: the agent is disarmed")
 		}},

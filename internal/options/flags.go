@@ -58,7 +58,7 @@ func (t *Table[C]) AddFlags(set *pflag.FlagSet) *Flags {
 		if len(o.Flag) == 1 {
 			short = o.Flag
 		}
-		registered := set.VarPF(f, o.Flag, short, o.Help)
+		registered := set.VarPF(f, o.Flag, short, strings.ReplaceAll(o.Help, "`", "")) // pflag takes a quoted word for the name of the value
 		if o.Shape == Boolean {
 			registered.NoOptDefVal = "true"
 		}

@@ -22,7 +22,7 @@ type text struct {
 var texts = map[arming.Setting]text{
 	arming.Arm: {"arm", "Arm agents: they act on their decisions", `Writes the setting "armed" and waits until the agents' leases report that they
 follow it. An agent whose doctor has found an error refuses, unless the finding is
-accepted; it arms itself as soon as the finding is gone.`, 30 * time.Second},
+accepted; it arms itself within 10 minutes after the finding is gone.`, 30 * time.Second},
 	arming.Disarm: {"disarm", "Disarm agents: they only report their decisions", `Writes the setting "disarmed" and waits until the agents' leases report that they
 follow it, which takes less than a second.`, 30 * time.Second},
 	arming.Cleanup: {"cleanup", "Withdraw everything that agents wrote, before they are removed", `Writes the setting "cleanup": agents are disarmed, withdraw their conditions, taints

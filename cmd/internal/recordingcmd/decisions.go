@@ -29,7 +29,7 @@ func (p *Program) Decisions() *cobra.Command {
   plimsoll recording decisions --begin=24h
 
   # As lines of the decision log, of the node of a pod
-  kubectl exec POD -- /plimsoll recording decisions -o json > decisions.jsonl`
+  kubectl -n plimsoll-system exec POD -- /plimsoll recording decisions -o json > decisions.jsonl`
 	}
 	cmd := &cobra.Command{
 		Use:   "decisions " + from.usage(),

@@ -42,7 +42,7 @@ func (p *Program) Export() *cobra.Command {
 		example += `
 
   # Of the node of a pod
-  kubectl exec POD -- /plimsoll recording export --begin=1h > incident.recording
+  kubectl -n plimsoll-system exec POD -- /plimsoll recording export --begin=1h > incident.recording
 
   # As a scenario
   plimsoll recording export -o scenario --begin=15m --end=10m incident.recording > incident.yaml`

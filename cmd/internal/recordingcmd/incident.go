@@ -35,7 +35,7 @@ func (p *Program) Incident() *cobra.Command {
   plimsoll report incident --begin=2026-03-01T12:00:00Z --end=2026-03-01T12:10:00Z -o md
 
   # Of the node of a pod
-  kubectl exec POD -- /plimsoll report incident --since=1h > incident.html`
+  kubectl -n plimsoll-system exec POD -- /plimsoll report incident --since=1h > incident.html`
 	}
 	cmd := &cobra.Command{
 		Use:   "incident",

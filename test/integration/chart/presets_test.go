@@ -35,7 +35,6 @@ type presetCase struct {
 	endpoint               string            // containerRuntimeEndpoint
 	kubeletConfig          string
 	cgroupRoot             string // kubeletCgroupRoot
-	softEviction           string
 	seLinuxType            string
 	constraints            string // of OpenShift
 	hard                   string // thresholds of the kubelet on the node in testdata
@@ -56,14 +55,14 @@ var presets = map[string]presetCase{
 	"rke2": {socketDir: "/run/k3s/containerd", runtimeRoot: "/var/lib/rancher/rke2/agent/containerd", socket: k3sContainerd, endpoint: "unix://" + k3sContainerd,
 		kubeletConfig: rke2DropIns, files: map[string]string{rke2DropIns: "Directory"}, hard: "[nodefs.available<5% imagefs.available<5%]"},
 	"eks-al2023": {kubeletConfig: "/etc/kubernetes/kubelet/config.json", files: map[string]string{"/etc/kubernetes/kubelet": "Directory"}, socket: containerd,
-		softEviction: "direct", hard: "[memory.available<300Mi nodefs.available<10% nodefs.inodesFree<5%]"},
+		hard: "[memory.available<300Mi nodefs.available<10% nodefs.inodesFree<5%]"},
 	"bottlerocket": {kubeletConfig: "/etc/kubernetes/kubelet/config", files: map[string]string{"/etc/kubernetes/kubelet/config": "File"}, socket: containerd,
-		softEviction: "direct", seLinuxType: "control_t", hard: kubeletHard},
+		seLinuxType: "control_t", hard: kubeletHard},
 	"gke-cos": {kubeletConfig: "/home/kubernetes/kubelet-config.yaml", files: map[string]string{"/home/kubernetes/kubelet-config.yaml": "File"}, socket: containerd,
-		softEviction: "direct", hard: "[memory.available<100Mi nodefs.available<10% nodefs.inodesFree<5% pid.available<10%]"},
+		hard: "[memory.available<100Mi nodefs.available<10% nodefs.inodesFree<5% pid.available<10%]"},
 	"openshift": {socketDir: "/run/crio", runtimeRoot: "/var/lib/containers", socket: "/run/crio/crio.sock", endpoint: "unix:///run/crio/crio.sock",
 		kubeletConfig: "/etc/kubernetes/kubelet.conf", files: map[string]string{"/etc/kubernetes/kubelet.conf": "File", "/etc/openshift/kubelet.conf.d": "DirectoryOrCreate"},
-		softEviction: "direct", seLinuxType: "spc_t", constraints: "privileged",
+		seLinuxType: "spc_t", constraints: "privileged",
 		hard: "[memory.available<250Mi nodefs.available<10% nodefs.inodesFree<5% imagefs.available<15%]"},
 	"talos": {kubeletConfig: "/etc/kubernetes/kubelet.yaml", files: map[string]string{"/etc/kubernetes/kubelet.yaml": "File"}, socket: containerd, hard: kubeletHard},
 }
@@ -127,12 +126,12 @@ func TestPresets_MountTheirPlatform(t *testing.T) {
 			if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll", "/var/lib/plimsoll/recording", "/var/lib/plimsoll/decisions"}, written(spec.Containers[0])); diff != "" {
 				t.Errorf("writes to (-want +got):\n%s", diff)
 			}
-			got := presetCase{endpoint: c.ContainerRuntimeEndpoint, kubeletConfig: c.KubeletConfig, cgroupRoot: c.KubeletCgroupRoot, softEviction: c.SoftEviction}
+			got := presetCase{endpoint: c.ContainerRuntimeEndpoint, kubeletConfig: c.KubeletConfig, cgroupRoot: c.KubeletCgroupRoot}
 			if o := spec.Containers[0].SecurityContext.SELinuxOptions; o != nil {
 				got.seLinuxType = o.Type
 			}
 			if got.endpoint != want.endpoint || got.kubeletConfig != want.kubeletConfig || got.cgroupRoot != want.cgroupRoot ||
-				got.softEviction != or(want.softEviction, agentconfig.NewAgent().SoftEviction) || got.seLinuxType != want.seLinuxType {
+				c.SoftEviction != agentconfig.NewAgent().SoftEviction || got.seLinuxType != want.seLinuxType {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
 		})
