@@ -3,6 +3,7 @@ package podstatus
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,11 @@ func ofThisRequest(err error) bool {
 // refusal returns the answer to a request that the server refused.
 func refusal(err error) Answer {
 	return Answer{Refused, fmt.Sprintf("%.*s", maxDenied, err), retryAfter(err)}
+}
+
+// tooLarge reports whether the store refused an object for its size. It has no reason for that, only these texts (1.37.2).
+func tooLarge(err error) bool {
+	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "message larger than max"))
 }
 
 // otherUID reports whether a patch names the UID of another pod. The server refuses it as a change

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -51,7 +54,7 @@ func TestReporter_WorksOnRealAPIServer(t *testing.T) {
 			"status": r.and((*real).status), "rights": r.and((*real).rights), "precondition": r.and((*real).precondition),
 			"queue": r.and((*real).queue), "lost answer": r.and((*real).lostAnswer), "dying namespace": r.and((*real).dyingNamespace),
 			"longest name": r.and((*real).maxName), "mark": r.and((*real).mark), "eviction": r.and((*real).eviction),
-			"eviction of another UID": r.and((*real).evictionOfAnother),
+			"eviction of another UID": r.and((*real).evictionOfAnother), "largest object": r.and((*real).largest),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -252,6 +255,36 @@ func (r *real) status(t *testing.T) {
 	}
 	if s := r.pod(t, "older").Status; s.Phase != corev1.PodRunning || len(s.Conditions) != 1 {
 		t.Errorf("the status of a pod with another UID was changed: %+v", s)
+	}
+}
+
+// largest reports a pod that its owner has made as large as the server permits, to the byte. Failed alone is stored.
+func (r *real) largest(t *testing.T) {
+	n := r.run(t, "largest", nil)
+	pods := r.admin.CoreV1().Pods("shop")
+	annotate := func(length int) error {
+		_, err := pods.Patch(t.Context(), n.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"`+strings.Repeat("x", length)+`"}}}`), metav1.PatchOptions{})
+		return err
+	}
+	large := r.pod(t, n.Name)
+	for i := range 13 { // ephemeral containers can be added to a running pod
+		large.Spec.EphemeralContainers = append(large.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: fmt.Sprintf("c%d", i), Image: "none", Command: []string{strings.Repeat("x", 110_000)}}})
+	}
+	if _, err := pods.UpdateEphemeralContainers(t.Context(), n.Name, large, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refusedLength := sort.Search(250_000, func(length int) bool { return annotate(length) != nil })
+	if err := annotate(refusedLength - 1); err != nil {
+		t.Fatal(err)
+	}
+	h := r.newReporter(t, r.agent)
+	h.Enqueue(n)
+	if err := h.Evicted(t.Context(), n); err != nil {
+		t.Error(err)
+	}
+	if s := r.pod(t, n.Name).Status; s.Phase != corev1.PodFailed || s.Reason != "" {
+		t.Errorf("phase %s, reason %q", s.Phase, s.Reason)
 	}
 }
 

@@ -222,7 +222,7 @@ func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 		mark, _ := s.lost()
 		p.Status.Message, p.Status.Conditions = mark.Message, nil
 	}
-	err = patchPodStatus(ctx, t.client, n, p)
+	err = reportEvicted(ctx, t.client, n, p)
 	a := answerTo(err)
 	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }

@@ -84,6 +84,17 @@ func patchPodStatus(ctx context.Context, client api.Interface, n *Notice, p patc
 		MaxRetries(0).Body(body).Do(ctx).Error()
 }
 
+// reportEvicted patches the status of an evicted pod. A pod may be as large as the server permits. Then Failed alone is stored,
+// which is shorter than what was there: without it, the kubelet would start the pod again after each kill.
+func reportEvicted(ctx context.Context, client api.Interface, n *Notice, p patch) error {
+	err := patchPodStatus(ctx, client, n, p)
+	if p.Status.Phase != corev1.PodFailed || !tooLarge(err) {
+		return err
+	}
+	p.Status = status{Phase: corev1.PodFailed}
+	return patchPodStatus(ctx, client, n, p)
+}
+
 // read gets the current pod, bypassing caches.
 func read(ctx context.Context, client api.Interface, n *Notice) (*corev1.Pod, error) {
 	pod := &slimpods.Pod{}

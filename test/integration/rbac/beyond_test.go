@@ -63,7 +63,6 @@ var beyondPodStatus = []struct{ what, patch string }{
 	{"no finalizer", `{"metadata":{"finalizers":null}}`},
 	{"phase Succeeded", `{"status":{"phase":"Succeeded"}}`},
 	{"phase Pending", `{"status":{"phase":"Pending"}}`},
-	{"phase Failed without a reason", `{"status":{"phase":"Failed"}}`},
 	{"phase Failed for another reason", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`},
 	{"a reason of a running pod", `{"status":{"reason":"Evicted"}}`},
 	{"a message of a running pod", `{"status":{"message":"mine"}}`},
@@ -83,7 +82,10 @@ var beyondPodStatus = []struct{ what, patch string }{
 // beyondEnd are reports about pods that have ended, and attempts to revert an eviction.
 var beyondEnd = []struct{ what, before, patch string }{
 	{"evict a succeeded pod", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"evict a succeeded pod without a reason", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed"}}`},
+	{"remove the reason of a failed pod", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"reason":null}}`},
 	{"evict a failed pod", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"remove the reason of an eviction", `{"status":{"phase":"Failed","reason":"Evicted"}}`, `{"status":{"reason":null}}`},
 	{"revert an eviction", `{"status":{"phase":"Failed","reason":"Evicted"}}`, `{"status":{"phase":"Running","reason":null}}`},
 	{"remove DisruptionTarget", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
 		`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`},
@@ -128,6 +130,8 @@ func (y *env) more(t *testing.T) {
 		f.refused(b.what, f.patch(f.podPath()+"/status", b.patch))
 	}
 	f.withoutEffect()
+	y.own.reset()
+	y.own.must(f.patch(f.podPath()+"/status", `{"status":{"phase":"Failed"}}`)) // of a pod with no room for a reason
 	f.unscheduled()
 	f.protected()
 	f.events()
