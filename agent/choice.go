@@ -13,6 +13,9 @@ func (c *Checker) assess(o *Outcome) {
 	t := o.Verdict.Target
 	o.Need = c.Machine.Policy().NeedFor(t, c.observed(o, t.Signal))
 	o.Relief = ranking.TotalRelief(o.Ranking)
+	if !o.Growth.Imminent { // by memory without page cache: then page cache is not the cause
+		o.CachePod, o.CacheAmount = ranking.BehindCache(o.Ranking, o.Need.Shortage, o.Need.Least, o.Need.Cache)
+	}
 }
 
 // spare reports whether the end of a pod that may be evicted would not help. The first such pod is
@@ -24,9 +27,6 @@ func (c *Checker) spare(o *Outcome, r *ranking.Ranked) bool {
 	if o.Spared++; o.Spared == 1 && !c.limited {
 		o.KubeletsPod = r.Pod
 	}
-	if o.Need.PassOver(r.Key.Usage, r.Relief.Amount) {
-		o.CachePod = r.Pod
-	}
 	return true
 }
 
@@ -36,8 +36,22 @@ func (o *Outcome) tooLittle() bool { return o.Relief < o.Need.Together }
 // tooSmall reports whether a pod may be evicted, and its end alone would free too little to help. A
 // pod that grows helps nevertheless.
 func (o *Outcome) tooSmall(r *ranking.Ranked) bool {
-	return r.Pod.Protection == signals.Unprotected && !r.Relief.Covers(o.Need.Least) && !o.grows(r)
+	return r.Pod.Protection == signals.Unprotected && !r.Relief.Covers(max(o.Need.Least, r.Behind)) && !o.grows(r)
 }
+
+// smallReason explains why the end of a pod frees too little.
+func (o *Outcome) smallReason(r *ranking.Ranked) string {
+	if r.Behind > 0 && r.Relief.Covers(o.Need.Least) {
+		return behindCache
+	}
+	return tooSmall
+}
+
+// Reasons for which a pod is passed over.
+const (
+	tooSmall    = "too small to help"
+	behindCache = "frees less than the page cache of a pod before it"
+)
 
 // PlaceReason describes why a pod has its place in the ranking, what its end frees if that explains
 // more, and why it is passed over.
@@ -51,7 +65,7 @@ func (o *Outcome) PlaceReason(r *ranking.Ranked) string {
 	}
 	switch {
 	case o.tooSmall(r):
-		text += ", too small to help"
+		text += ", " + o.smallReason(r)
 	case o.grows(r):
 		text += ", grew by " + o.amount(r.Growth)
 	}
@@ -74,7 +88,7 @@ func (o *Outcome) SpareReason() string {
 	case o.tooLittle():
 		text = fmt.Sprintf("%s missing, and all pods that may be evicted hold %s together: no pod is evicted", missing, o.amount(o.Relief))
 	case o.CachePod != nil:
-		text = fmt.Sprintf("%s missing, which is page cache of %s: pods that free less than %s are passed over", missing, o.CachePod.Key(), least)
+		text = fmt.Sprintf("%s missing, which is page cache of %s: pods behind it that free less than %s are passed over", missing, o.CachePod.Key(), o.amount(o.CacheAmount))
 	case o.NoneHelps():
 		text = fmt.Sprintf("%s missing, and no pod that may be evicted holds %s of it: no pod is evicted", missing, least)
 	default:

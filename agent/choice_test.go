@@ -151,13 +151,29 @@ func TestChoice_PageCacheIsNoRelief(t *testing.T) {
 			}
 			verb, reason := Evicted, ""
 			if tc.evicted == nil {
-				verb, reason = NoneHelps, "; 50Mi missing, which is page cache of default/reader: pods that free less than 849Mi are passed over; the kubelet would evict default/reader"
+				verb, reason = NoneHelps, "; 50Mi missing, which is page cache of default/reader: pods behind it that free less than 849Mi are passed over; the kubelet would evict default/reader"
 			}
 			d := w.lines(verb)[0]
 			if d.KubeletWouldEvict != "default/reader" || !strings.HasSuffix(d.Reason, reason) || !strings.HasSuffix(d.Ranking[0].Reason, ", frees 1Mi, too small to help") {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+// Something outside of pods fills memory. By memory without page cache its end is near, so page cache is not the cause, and the
+// pod that helps is evicted before the threshold is met without page cache.
+func TestChoice_PageCacheBesideImminentExhaustion(t *testing.T) {
+	w := chosen(t, 4*time.Second, eviction.Helps, []eviction.Threshold{hard()}, func(w *env) {
+		reader := w.add("reader", 500*mib)
+		reader.cache, reader.Priority = 499*mib, -1
+		w.add("another", 300*mib)
+		begun := time.Now()
+		w.outside = func() signals.Amount { return signals.Amount(time.Since(begun).Milliseconds()) * mib * 4 / 10 }
+	})
+	d := w.lines(Evicted)
+	if len(d) == 0 || d[0].Pod != "default/another" || *d[0].Available+*d[0].Cache < 150*mib {
+		t.Errorf("%v: %+v", w.evicted(), d)
 	}
 }
 

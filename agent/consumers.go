@@ -222,6 +222,7 @@ func (a *Agent) exhaustion(o *Outcome) exhaustion {
 const (
 	eachTooSmall uint8 = 1 << iota
 	allTooLittle
+	pageCache
 )
 
 // isNewCause reports whether no pod helps for a cause that is not logged yet, or the resource is used up
@@ -229,8 +230,11 @@ const (
 // checks. It sets why the line is repeated.
 func (a *Agent) isNewCause(o *Outcome) bool {
 	last, level, cause := a.lastBlock(o.Verdict.Target, uselessBlock), a.exhaustion(o), eachTooSmall
-	if o.tooLittle() {
+	switch {
+	case o.tooLittle():
 		cause = allTooLittle
+	case o.CachePod != nil:
+		cause = pageCache
 	}
 	a.logged.repeat = ""
 	if last.causes == 0 {

@@ -54,7 +54,7 @@ func (a *Agent) delayRetry(o *Outcome, verb Verb) {
 	switch {
 	case o.Verdict.Target == nil:
 	case none && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
-	case verb == NoneHelps && o.mayGrow():
+	case verb == NoneHelps && o.mayGrow(), o.CachePod != nil && (verb == NoneHelps || verb == Limited): // until the kernel reclaims
 		a.retryAt = o.Snapshot.At.Add(confirmTime)
 	case none, verb == Limited, verb == Ineffective:
 		a.retryAt = o.Snapshot.At.Add(failurePace)

@@ -167,6 +167,9 @@ func (o *Outcome) LimitReason() string {
 	text := o.Limit.Explain(o.Snapshot.At)
 	if len(o.Ranking) > 0 && !o.LimitBegun && o.Evicted == nil { // above a storage limit, each pod is the cause itself
 		text += "; no pod behind it exceeds its request and holds all that is missing"
+		if o.CachePod != nil {
+			text += ", or it frees less than the page cache of " + o.CachePod.Key()
+		}
 	}
 	if o.LimitedPod == nil {
 		return text

@@ -33,9 +33,11 @@ type Outcome struct {
 	Relief      signals.Amount
 	Spared      int
 	KubeletsPod *signals.Pod
-	// CachePod was passed over, and its page cache is the shortage: see [eviction.Need.PassOver]. Nil if there is none.
-	CachePod *signals.Pod
-	Growth   PodGrowth // of the ranked pods; empty in a scenario
+	// CachePod has page cache that is the shortage, CacheAmount of it in active use; see [ranking.BehindCache]. Nil if there
+	// is none.
+	CachePod    *signals.Pod
+	CacheAmount signals.Amount
+	Growth      PodGrowth // of the ranked pods; empty in a scenario
 	// Limit is why the eviction of the first eligible pod is limited. LimitedPod is that pod, or
 	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit

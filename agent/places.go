@@ -64,7 +64,7 @@ func (o *Outcome) passedOver(r *ranking.Ranked) string {
 	case o.hasFailed(r.Pod):
 		return "could not be ended"
 	case !o.grows(r) && (o.tooLittle() || o.tooSmall(r)):
-		return "too small to help"
+		return o.smallReason(r)
 	}
 	return ""
 }

@@ -43,20 +43,8 @@ type Need struct {
 	Shortage signals.Amount // missing until the threshold and its minimum reclaim are satisfied
 	Least    signals.Amount // to be freed by the end of one pod
 	Together signals.Amount // to be freed by the end of all pods that may be evicted; below that none is
-
-	reclaimable bool // page cache in active use covers the shortage
-}
-
-// PassOver is for a pod that does not help. It reports whether page cache of that pod alone is the shortage, while the node has
-// enough memory without page cache. Then only a pod helps that frees more than this cache: one that frees less is not
-// the cause, and the kernel reclaims page cache before it kills. It does not allocate.
-func (n *Need) PassOver(usage, relief signals.Amount) bool {
-	cache := usage - relief
-	if !n.reclaimable || cache < n.Shortage {
-		return false
-	}
-	n.Least = max(n.Least, cache)
-	return true
+	// Cache is page cache in active use, if it covers the shortage: the kernel reclaims it before it kills. Else 0.
+	Cache signals.Amount
 }
 
 // NeedFor returns the need of a threshold by an observation. It does not allocate.
@@ -73,7 +61,9 @@ func (p *Policy) NeedFor(t *Threshold, o *signals.Observation) Need {
 	if d.Condition == signals.DiskPressure {
 		n.Together = shortage
 	}
-	n.reclaimable = o.Cache > 0 && shortage <= o.Cache
+	if shortage <= o.Cache {
+		n.Cache = o.Cache
+	}
 	return n
 }
 

@@ -16,30 +16,15 @@ func needs(t *testing.T, choice eviction.Choice, threshold eviction.Threshold, a
 	return p.NeedFor(&p.Thresholds[0], &o)
 }
 
-// Page cache of a pod that was passed over is the shortage, and the kernel can reclaim it.
-func TestNeed_PassOver(t *testing.T) {
+// Page cache counts if it covers the shortage: the node has enough memory without it.
+func TestNeedFor_PageCache(t *testing.T) {
 	const mi = 1 << 20
-	for _, tc := range []struct {
-		about            string
-		threshold        eviction.Threshold
-		available, cache signals.Amount
-		usage, relief    signals.Amount
-		want             bool
-		least            signals.Amount
-	}{
-		{"its page cache is the shortage", hard("memory", "100Mi"), 60 * mi, 300 * mi, 302 * mi, 2 * mi, true, 300 * mi},
-		{"of exactly that amount", hard("memory", "100Mi"), 60 * mi, 40 * mi, 41 * mi, mi, true, 40 * mi},
-		{"its page cache is less than the shortage", hard("memory", "100Mi"), 60 * mi, 300 * mi, 40 * mi, mi, false, 2 * mi},
-		{"too little memory even without page cache", hard("memory", "100Mi"), 60 * mi, 40*mi - 1, 302 * mi, 2 * mi, false, 2 * mi},
-		{"page cache that is not known", hard("memory", "100Mi"), 60 * mi, 0, 302 * mi, 2 * mi, false, 2 * mi},
-		{"a pod that frees more than it is ranked by", hard("pids", "100"), 0, 0, 3, 30, false, 5},
-	} {
-		p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{tc.threshold}})
-		o := signals.Observed(tc.available, 4<<30, epoch)
-		o.Cache = tc.cache
-		n := p.NeedFor(&p.Thresholds[0], &o)
-		if got := n.PassOver(tc.usage, tc.relief); got != tc.want || n.Least != tc.least {
-			t.Errorf("%s: %v, least %d, want %v, %d", tc.about, got, n.Least, tc.want, tc.least)
+	for cache, want := range map[signals.Amount]signals.Amount{0: 0, 40*mi - 1: 0, 40 * mi: 40 * mi, 300 * mi: 300 * mi} {
+		p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi")}})
+		o := signals.Observed(60*mi, 4<<30, epoch)
+		o.Cache = cache
+		if n := p.NeedFor(&p.Thresholds[0], &o); n.Cache != want || n.Least != 2*mi {
+			t.Errorf("page cache %d: need %+v, want %d of it", cache, n, want)
 		}
 	}
 }

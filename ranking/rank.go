@@ -43,6 +43,8 @@ type Ranked struct {
 	Relief Relief
 	// Growth is the increase of the relief since an earlier measurement, which the caller sets.
 	Growth signals.Amount
+	// Behind is page cache of a pod before this one, if that is the whole shortage; see [BehindCache].
+	Behind signals.Amount
 }
 
 // Key is the set of values that determine a pod's place, and so the reason for it.

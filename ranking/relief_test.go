@@ -3,6 +3,7 @@ package ranking_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -132,6 +133,54 @@ func filter(ranked []ranking.Ranked, least signals.Amount) (n int) {
 		}
 	}
 	return n
+}
+
+func TestBehindCache_MarksPodsBehindTheReader(t *testing.T) {
+	const shortage, least = 40, 2
+	type p struct{ used, frees int64 }
+	for _, tc := range []struct {
+		about string
+		pods  []p
+		inUse signals.Amount
+		want  string // the reader, and the amount for each pod
+	}{
+		{"page cache that is the shortage", []p{{100, 1}, {90, 90}, {80, 80}}, 300, "a [0 99 99]"},
+		{"a pod before the reader", []p{{110, 110}, {100, 1}, {80, 80}}, 300, "b [0 0 99]"},
+		{"two readers: the first counts", []p{{100, 1}, {60, 1}, {50, 50}}, 300, "a [0 99 99]"},
+		{"no pod behind the reader", []p{{110, 110}, {100, 1}}, 300, " [0 0]"},
+		{"exactly the shortage", []p{{41, 1}, {30, 30}}, 300, "a [0 40]"},
+		{"less than the shortage", []p{{40, 1}, {30, 30}}, 300, " [0 0]"},
+		{"reclaimable slab beside page cache", []p{{5000, 1}, {80, 80}}, 60, "a [0 60]"},
+		{"reclaimable slab alone", []p{{5000, 1}, {80, 80}}, 39, " [0 0]"},
+		{"page cache that does not cover the shortage", []p{{100, 1}, {80, 80}}, 0, " [0 0]"},
+		{"a reader that helps", []p{{100, 2}, {80, 80}}, 300, " [0 0]"},
+		{"a pod that frees more than the older figure of the ranking", []p{{100, 150}, {80, 80}}, 300, " [0 0]"},
+	} {
+		var candidates []signals.Candidate
+		for i, p := range tc.pods {
+			c := pod{name: string(rune('a' + i)), used: p.used}.candidate(signals.MemoryAvailable)
+			c.Usage.MemoryRelief = signals.Of(signals.Bytes(p.frees))
+			candidates = append(candidates, c)
+		}
+		ranked := ranking.Rank(candidates, signals.MemoryAvailable, 0)
+		name, marks := "", []signals.Amount{}
+		of, amount := ranking.BehindCache(ranked, shortage, least, tc.inUse)
+		for i := range ranked {
+			marks = append(marks, ranked[i].Behind)
+		}
+		if of != nil {
+			name = of.Name
+		}
+		if got := fmt.Sprint(name, " ", marks); got != tc.want || amount != slices.Max(marks) {
+			t.Errorf("%s: got %s, amount %d, want %s", tc.about, got, amount, tc.want)
+		}
+		for i := range ranked {
+			ranked[i].Key.Protection = signals.Critical
+		}
+		if of, _ := ranking.BehindCache(ranked, shortage, least, tc.inUse); of != nil {
+			t.Errorf("%s: a protected reader counts", tc.about)
+		}
+	}
 }
 
 func TestRelief_DoesNotAllocate(t *testing.T) {

@@ -210,7 +210,9 @@ func (r *restartEnder) end(ctx context.Context, p *evictedBefore) {
 		p.killed, p.until, p.failed = started, time.Now().Add(restartTime), false
 		r.killed(uid, started)
 		r.log.Warn("Killed the containers that the kubelet had started in an evicted pod", "pod", p.namespace+"/"+p.name, "uid", uid, "containers", started, "processes", result.Signalled)
-	case err != nil && !errors.Is(err, kill.ErrGone) && !errors.Is(err, kill.ErrChanged):
+	case err == nil, errors.Is(err, kill.ErrGone), errors.Is(err, kill.ErrChanged):
+	case result.Signalled > 0: // they are exiting
+	default:
 		r.fail(p, err)
 	}
 }

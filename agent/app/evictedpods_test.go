@@ -192,8 +192,8 @@ func TestRestartEnder_RepeatsKill(t *testing.T) {
 				r := newRestarts(t)
 				r.fails, r.signalled = kill.ErrTimeout, tc.signalled
 				r.starts("b")
-				if r.wait(time.Minute); len(r.attempts) < 100 || r.lines.Count(kill.ErrTimeout.Error()) != 1 || r.open != 1 || len(r.reported) != tc.reported {
-					t.Errorf("%d attempts, want 120, and one line; %d open killers, %d reported:\n%s", len(r.attempts), r.open, len(r.reported), r.lines)
+				if r.wait(time.Minute); len(r.attempts) < 100 || r.lines.Count(kill.ErrTimeout.Error()) != 1-tc.reported || r.open != 1 || len(r.reported) != tc.reported {
+					t.Errorf("%d attempts, want 120, and one line without a signal; %d open killers, %d reported:\n%s", len(r.attempts), r.open, len(r.reported), r.lines)
 				}
 				r.fails, r.signalled = nil, 1
 				r.starts("c")

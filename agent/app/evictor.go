@@ -100,7 +100,7 @@ func (s *statusReporter) Cancel(n evict.Notice) { s.reporter.Cancel(n.Eviction.P
 
 func (s *statusReporter) Announce(n evict.Notice) { s.reporter.Announce(statusNotice(n, s.pods)) }
 
-// refusalPause is the shortest wait after a disruption budget has refused.
+// refusalPause is the shortest wait after a refusal.
 const refusalPause = 5 * time.Second
 
 // softEvictions implements evict.Soft by requests to the API server, and withdraws those that

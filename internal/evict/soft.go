@@ -189,7 +189,8 @@ func (s *softEviction) handle(a reply) {
 		s.refused(a.Why)
 		s.ask.Reset(a.Retry)
 		s.limit()
-	default:
+	default: // the request is stored, perhaps after a refusal
+		s.waits, s.why = s.waits && s.why == "", ""
 		s.limit()
 	}
 }

@@ -210,19 +210,21 @@ func TestGraceful_WithdrawsDuringRequest(t *testing.T) {
 // period and a few minutes have passed, regardless of the number of requests.
 func TestGraceful_GivesUpAfterUnansweredTime(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer Answer
-		why    string
+		answers []Answer
+		why     string
+		after   time.Duration // of the answer that counts
 	}{
-		"refused by a budget":       {Answer{Retry: 5 * time.Second, Why: "no disruption is allowed"}, "no disruption is allowed"},
-		"stored for the controller": {Answer{}, "check that plimsoll controller runs"},
+		"refused by a budget":       {[]Answer{{Retry: 5 * time.Second, Why: "no disruption is allowed"}}, "no disruption is allowed", 0},
+		"stored for the controller": {[]Answer{{}}, "check that plimsoll controller runs", 0},
+		"refused, then stored":      {[]Answer{{Retry: 5 * time.Second, Why: "too large"}, {}}, "check that plimsoll controller runs", 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, begun := &harness{answers: []Answer{tc.answer}}, time.Now()
+				h, begun := &harness{answers: tc.answers}, time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 7*24*time.Hour)
 				defer cancel()
 				r, err := h.evictor().Graceful(ctx, fromAPI(), h, time.Minute, Changes{})
-				if took := time.Since(begun); !r.Withdrawn || !r.GivenUp || took != time.Minute+unansweredTime {
+				if took := time.Since(begun); !r.Withdrawn || !r.GivenUp || took != tc.after+time.Minute+unansweredTime {
 					t.Errorf("got %+v, error %v after %v", r, err, took)
 				}
 				if err == nil || !strings.Contains(err.Error(), tc.why) {

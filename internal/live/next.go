@@ -72,6 +72,7 @@ func (t *Tracker) next(p *eviction.Policy) *Next {
 // choose sets the first pod that may be evicted and helps, and the first places.
 func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 	tooLittle := ranking.TotalRelief(ranked) < need.Together
+	ranking.BehindCache(ranked, need.Shortage, need.Least, need.Cache)
 	var chosen, behind *decisionlog.Place
 	for i := range ranked {
 		r := &ranked[i]
@@ -81,7 +82,8 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 			place.Passed = r.Pod.Protection.String()
 		case tooLittle, !r.Relief.Covers(need.Least):
 			place.Passed = "too small to help"
-			need.PassOver(r.Key.Usage, r.Relief.Amount)
+		case !r.Relief.Covers(r.Behind):
+			place.Passed = "frees less than the page cache of a pod before it"
 		case chosen == nil:
 			chosen = &place
 		case behind == nil:

@@ -197,7 +197,7 @@ func (s *env) startedAgain(pods []*cluster.Pod) (again []*cluster.Pod) {
 	}
 	for _, p := range pods {
 		starts := int32(0)
-		for _, e := range s.events(p, "Started") {
+		for _, e := range s.eventsNow(p, "Started") { // an API server stores them for an hour
 			starts += max(e.Count, 1)
 		}
 		if max(starts, int32(latest[p.UID()])+1) > s.starts[p.UID()] {

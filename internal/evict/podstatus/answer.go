@@ -65,9 +65,11 @@ func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// ofThisRequest reports whether the server refused one request. Those for other pods may succeed.
+// ofThisRequest reports whether the server refused one request, and may accept those for other pods. An error of its store or
+// of a webhook has status 500 too.
 func ofThisRequest(err error) bool {
-	return answerTo(err) == refused && !apierrors.IsUnexpectedServerError(err)
+	return tooLarge(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "more than one PodDisruptionBudget")
 }
 
 // refusal returns the answer to a request that the server refused.

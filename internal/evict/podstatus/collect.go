@@ -221,8 +221,13 @@ func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 	if d.Repair {
 		mark, _ := s.lost()
 		p.Status.Message, p.Status.Conditions = mark.Message, nil
+		err = patchPodStatus(ctx, t.client, n, p)
+	} else {
+		err = t.reportEvicted(ctx, n, p)
 	}
-	err = reportEvicted(ctx, t.client, n, p)
+	if tooLarge(err) {
+		return outcome{answer: done, why: "the pod has no room for it", ended: true}
+	}
 	a := answerTo(err)
 	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }

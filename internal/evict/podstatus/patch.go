@@ -86,13 +86,14 @@ func patchPodStatus(ctx context.Context, client api.Interface, n *Notice, p patc
 
 // reportEvicted patches the status of an evicted pod. A pod may be as large as the server permits. Then Failed alone is stored,
 // which is shorter than what was there: without it, the kubelet would start the pod again after each kill.
-func reportEvicted(ctx context.Context, client api.Interface, n *Notice, p patch) error {
-	err := patchPodStatus(ctx, client, n, p)
-	if p.Status.Phase != corev1.PodFailed || !tooLarge(err) {
+func (t *Reporter) reportEvicted(ctx context.Context, n *Notice, p patch) error {
+	err := patchPodStatus(ctx, t.client, n, p)
+	if !tooLarge(err) {
 		return err
 	}
+	t.log.Warn("The pod has no room for a status. Only its phase is set to Failed", "pod", n.Pod(), "uid", n.UID, "message", n.Message, "error", err)
 	p.Status = status{Phase: corev1.PodFailed}
-	return patchPodStatus(ctx, client, n, p)
+	return patchPodStatus(ctx, t.client, n, p)
 }
 
 // read gets the current pod, bypassing caches.

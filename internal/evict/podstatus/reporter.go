@@ -134,7 +134,7 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 		return err
 	}
 	enqueued := &e.pending.Notice // not n: a late report must equal this one
-	err = reportEvicted(ctx, t.client, enqueued, evicted(enqueued, ""))
+	err = t.reportEvicted(ctx, enqueued, evicted(enqueued, ""))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.reporting--

@@ -38,7 +38,7 @@ const (
 	Asked Outcome = iota
 	// Evicting: the pod is being deleted, with its grace period.
 	Evicting
-	// Refused: a PodDisruptionBudget does not allow the eviction now.
+	// Refused: the server does not accept this request now, mostly for a PodDisruptionBudget.
 	Refused
 	// Gone: the pod does not exist any more.
 	Gone

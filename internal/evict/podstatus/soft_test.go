@@ -22,6 +22,9 @@ func budget(after int) *apierrors.StatusError {
 	return err
 }
 
+// twoBudgets is kube-apiserver's text (1.37.2).
+const twoBudgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
 func TestDirect_ClassifiesAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -37,7 +40,9 @@ func TestDirect_ClassifiesAnswers(t *testing.T) {
 		{name: "budget not up to date", fault: answering(budget(10)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 10 * time.Second}},
 		{name: "server busy", fault: answering(apierrors.NewTooManyRequests("later", 1)), fails: true},
 		{name: "no such pod", fault: answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), want: Answer{Outcome: Gone}},
-		{name: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), want: Answer{Refused, "Internal error occurred: more than one budget", 0}},
+		{name: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New(twoBudgets))), want: Answer{Refused, "Internal error occurred: " + twoBudgets, 0}},
+		{name: "store without leader", fault: answering(apierrors.NewInternalError(errors.New("etcdserver: leader changed"))), fails: true},
+		{name: "webhook that fails", fault: answering(apierrors.NewInternalError(errors.New("failed calling webhook"))), fails: true},
 		{name: "not found, from a proxy", fault: answering(apierrors.NewGenericServerResponse(404, "POST", corev1.Resource("pods"), "p", "no backend", 0, true)), fails: true},
 		{name: "conflict not about the UID", fault: only("POST", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), fails: true},
 		{name: "no right", fault: answering(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "p", errors.New("RBAC"))), fails: true},

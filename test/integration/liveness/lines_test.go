@@ -71,6 +71,9 @@ func cause(reason string) string {
 	if strings.Contains(reason, " together: ") {
 		return "together"
 	}
+	if strings.Contains(reason, " is page cache of ") {
+		return "cache"
+	}
 	return "each"
 }
 
