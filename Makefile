@@ -375,7 +375,7 @@ node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressu
 
 .PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
 bin/node-pressure-bench:
-	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w -X main.revision=$(REVISION)' -o ../../../bin/node-pressure-bench .
+	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w -X main.revision=$(REVISION)$(if $(shell git status --porcelain test/bench/nodepressure 2>/dev/null),-dirty)' -o ../../../bin/node-pressure-bench .
 bin/node-pressure-loop:
 	$(GO) -C test/bench/nodepressure build -buildvcs=false -ldflags '-s -w' -o ../../../bin/node-pressure-loop ./loop
 bin/node-pressure-kubelet:

@@ -164,7 +164,9 @@ func (b *bench) prepare(ctx context.Context) error {
 			return fmt.Errorf("this machine has %d MiB and would be filled: boot a virtual machine of at most %d MiB, or give -expendable",
 				b.machine.Memory>>20, spec.MaxNode>>20)
 		}
-		return arena.Protect()
+		if err := arena.Protect(); err != nil {
+			return err
+		}
 	}
 	return b.warm(ctx)
 }
@@ -179,6 +181,9 @@ func (b *bench) warm(ctx context.Context) error {
 	free, err := gauge.Gauge{}.Now()
 	if err != nil {
 		return err
+	}
+	if b.arena == spec.Machine {
+		return referee.Warm(ctx, free/10*8, b.scratch) // it is the node
 	}
 	return referee.Warm(ctx, min(most, free/2), b.scratch)
 }
@@ -347,7 +352,12 @@ func (b *bench) once(ctx context.Context, c cell, r *result.Result) (err error) 
 	defer log.Close()
 	// A series that hangs measures nothing. Ended, it can be continued.
 	hung := time.AfterFunc(one.Longest(), func() {
-		fmt.Fprintf(os.Stderr, "%s against %s, seed %d: no end after %v\n", c.contestant.Name, c.incident.Name, r.Seed, one.Longest())
+		failed := *r // the run may still write to r
+		failed.Failed = fmt.Sprintf("no end after %v: the node or the referee hung", one.Longest())
+		fmt.Fprintf(os.Stderr, "%s against %s, seed %d: %s\n", c.contestant.Name, c.incident.Name, r.Seed, failed.Failed)
+		if err := failed.Write(b.out); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 		os.Exit(1) // the reaper removes what is left
 	})
 	r.Observation, err = one.Do(ctx)

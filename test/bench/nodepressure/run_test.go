@@ -104,11 +104,11 @@ func TestHas_RepeatsOnlyWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, !c.want, c.want)
 		}
 	}
-	written.Observation.Witness.Samples = 0
+	written.Observation.Witness.Samples, written.Seed = 0, 9
 	if err := written.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	b, r := run(func(*bench, *result.Result) {})
+	b, r := run(func(_ *bench, r *result.Result) { r.Seed = 9 })
 	if b.has(r) {
 		t.Error("an invalid run is not repeated")
 	}

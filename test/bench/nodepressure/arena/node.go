@@ -38,6 +38,9 @@ type Node struct {
 	made   []string // directories, parents first
 }
 
+// bootPages bounds the difference of a machine's memory between two boots, so that one seed gives the same numbers.
+const bootPages = 16 << 20
+
 var counter atomic.Int64
 
 // New makes a node. The caller closes it. Returns an error if a directory can not be made.
@@ -57,6 +60,7 @@ func New(o Options) (n *Node, err error) {
 		if n.Total, err = gauge.Memory(); err != nil {
 			return nil, err
 		}
+		n.Total &^= bootPages - 1
 	} else if o.Limit < 1<<20 || o.Limit > MaxLimit {
 		return nil, fmt.Errorf("a node of %d bytes: want 1 MiB to %d bytes", o.Limit, int64(MaxLimit))
 	}
@@ -70,6 +74,12 @@ func New(o Options) (n *Node, err error) {
 }
 
 func (n *Node) prepare() error {
+	if n.layout.Version == 2 {
+		// A kubelet and systemd enable them there and do not disable them: the same for all runs, where they exist.
+		for _, controller := range []string{"+cpu", "+io"} {
+			_ = write(n.layout.dir("memory"), "cgroup.subtree_control", controller)
+		}
+	}
 	for _, dir := range n.layout.dirs(groupControllers, n.group) {
 		if err := n.make(dir); err != nil {
 			return err
@@ -186,7 +196,11 @@ type Place struct {
 // AddPod makes the directories of a pod with one container, and a memory limit unless it is 0.
 func (n *Node) AddPod(uid string, qos QoS, container string, limit int64) (*Place, error) {
 	below, leaf := n.podDirectories(uid, qos, container)
-	return n.place(below, leaf, limit)
+	p, err := n.place(below, leaf, limit)
+	if err == nil && n.layout.Version == 2 { // as a kubelet does since 1.28
+		err = write(n.memory(leaf), "memory.oom.group", "1")
+	}
+	return p, err
 }
 
 func (n *Node) podDirectories(uid string, qos QoS, container string) (pod, leaf string) {

@@ -120,6 +120,8 @@ type contestant struct {
 	node     *arena.Node
 	values   map[string]string
 	programs []*program
+
+	startTime time.Duration // until all programs worked
 }
 
 // values returns what the variables of a contestant stand for.
@@ -174,6 +176,8 @@ func (c *contestant) expand(words []string) []string {
 func (c *contestant) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+	begun := time.Now()
+	defer func() { c.startTime = time.Since(begun) }()
 	for _, p := range c.Programs {
 		started, err := startProgram(c.node.ContestantPlace(), p, c.expand(p.Command), c.values["scratch"])
 		if err != nil {
@@ -187,16 +191,17 @@ func (c *contestant) start(ctx context.Context) error {
 	return nil
 }
 
-// ended reports whether a program has ended, and returns its last output.
-func (c *contestant) ended() (bool, string) {
+// ended reports whether a program has ended, and returns the last output of all.
+func (c *contestant) ended() (ended bool, output string) {
 	for _, p := range c.programs {
+		output += p.output.String()
 		select {
 		case <-p.done:
-			return true, p.output.String()
+			ended = true
 		default:
 		}
 	}
-	return false, ""
+	return ended, output
 }
 
 // stop stops the programs, the last one first, and runs the commands after them. It is idempotent.

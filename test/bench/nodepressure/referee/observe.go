@@ -51,7 +51,12 @@ func (s *state) observe() (*score.Observation, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Neighbour = digest(requests, requestRate, s.quietFrom, s.begin, s.end)
+	until := s.end
+	if report.Crossed != 0 {
+		until = min(until, report.Crossed+score.JudgedAfter*int64(time.Millisecond))
+	}
+	o.Neighbour = digest(requests, requestRate, s.quietFrom, s.begin, until, s.end)
+	o.Phase = float64(s.phase) / 1e6
 	for _, x := range s.made {
 		pod, err := s.observePod(x, &report, ms)
 		if err != nil {
@@ -94,6 +99,7 @@ func (s *state) observeContestant() (*score.Contestant, error) {
 		CPUIncident: float64(s.cost.end-s.cost.begin) / 1e6, MaxResident: resident, Elsewhere: s.Contestant.Elsewhere,
 	}
 	c.Ended, c.Output = s.contestant.ended()
+	c.StartTime = float64(s.contestant.startTime) / 1e6
 	return c, nil
 }
 
@@ -156,10 +162,10 @@ func (x *instance) exit(pid int) (d score.Death, err error) {
 // serveSlot is the width of the slots of the neighbour's throughput.
 const serveSlot = 250 * time.Millisecond
 
-// digest summarizes requests before and during the incident. A request that was due and has no answer at
+// digest summarizes requests before the incident, and in it until a time. A request that was due and has no answer at
 // the end has waited until then.
-func digest(requests []hog.Request, rate int, quietFrom, begin, end int64) score.Neighbour {
-	n := score.Neighbour{Rate: float64(rate), SlotWidth: float64(serveSlot.Milliseconds())}
+func digest(requests []hog.Request, rate int, quietFrom, begin, until, end int64) score.Neighbour {
+	n := score.Neighbour{Rate: float64(rate), SlotWidth: float64(serveSlot.Milliseconds()), Until: float64(until-begin) / 1e6}
 	var before, during []float64
 	slots := int((end - begin) / int64(serveSlot))
 	answered := make([]float64, slots)
@@ -174,11 +180,13 @@ func digest(requests []hog.Request, rate int, quietFrom, begin, end int64) score
 		case r.Due < begin:
 			before = append(before, float64(r.Latency)/1e6)
 		default:
-			during = append(during, float64(r.Latency)/1e6)
 			due = r.Due
+			if r.Due < until {
+				during = append(during, float64(r.Latency)/1e6)
+			}
 		}
 	}
-	for due += int64(time.Second) / int64(rate); due < end; due += int64(time.Second) / int64(rate) {
+	for due += int64(time.Second) / int64(rate); due < until; due += int64(time.Second) / int64(rate) {
 		during = append(during, float64(end-due)/1e6)
 	}
 	for i := range answered {

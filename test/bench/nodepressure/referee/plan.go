@@ -23,6 +23,9 @@ const (
 	requestsShare = 0.06 // of the node, that its pod requests
 )
 
+// phases is the number of equal parts of a contestant's period.
+const phases = 10
+
 // plan is an incident with all numbers of one run.
 type plan struct {
 	spec.Incident
@@ -38,7 +41,8 @@ type plan struct {
 func newPlan(i spec.Incident, g gauge.Gauge, seed uint64, period time.Duration) *plan {
 	p := &plan{Incident: i, total: g.Total, threshold: i.Threshold.Of(g.Total), gauge: g, seed: seed}
 	if period > 0 {
-		p.phase = time.Duration(p.dice("phase").Int64N(int64(period)))
+		part := int64(seed % phases) // ten runs with following seeds meet each part of the period
+		p.phase = time.Duration((part*int64(period) + p.dice("phase").Int64N(int64(period))) / phases)
 	}
 	p.order = p.dice("order").Perm(len(p.instances()))
 	return p

@@ -151,7 +151,7 @@ func TestDigest_CountsUnanswered(t *testing.T) {
 		requests = append(requests, hog.Request{Due: due, Latency: ms})
 	}
 	requests[4].Latency = 900 * ms // due at 400 ms, before the quiet time
-	n := digest(requests, 10, 500*ms, 1000*ms, 3000*ms)
+	n := digest(requests, 10, 500*ms, 1000*ms, 3000*ms, 3000*ms)
 	if n.Quiet.Requests != 5 || n.Quiet.Max != 1 {
 		t.Errorf("quiet: %+v, want the 5 requests from 500 ms on", n.Quiet)
 	}
@@ -161,8 +161,28 @@ func TestDigest_CountsUnanswered(t *testing.T) {
 	if want := []float64{1.2, 1.2, 1.2, 0.8, 0, 0, 0, 0}; !near(n.Slots, want) {
 		t.Errorf("slots %v, want %v", n.Slots, want)
 	}
-	if dead := digest(nil, 10, 0, 0, 1000*ms); dead.During.Requests != 9 || dead.Quiet.Requests != 0 {
+	if dead := digest(nil, 10, 0, 0, 1000*ms, 1000*ms); dead.During.Requests != 9 || dead.Quiet.Requests != 0 {
 		t.Errorf("a neighbour that never answered: %+v", dead)
+	}
+}
+
+// The latency is that of the part until a time, and of whole requests. The slots are those of the whole incident.
+func TestDigest_OfOnePart(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	requests := []hog.Request{{Due: 1000 * ms, Latency: ms}, {Due: 1100 * ms, Latency: 700 * ms}, {Due: 1200 * ms, Latency: 900 * ms}}
+	n := digest(requests, 10, 0, 1000*ms, 1200*ms, 3000*ms)
+	if n.During.Requests != 2 || n.During.Max != 700 || n.Until != 200 || len(n.Slots) != 8 {
+		t.Errorf("%+v, want two requests, the slowest in 700 ms", n)
+	}
+}
+
+func TestPlan_SpreadsPhasesOverSeeds(t *testing.T) {
+	var parts []time.Duration
+	for seed := uint64(11); seed <= 20; seed++ {
+		parts = append(parts, newPlan(spec.Incident{Name: "x"}, gauge.Gauge{Total: 1 << 30}, seed, 10*time.Second).phase/time.Second)
+	}
+	if slices.Sort(parts); !slices.Equal(parts, []time.Duration{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+		t.Errorf("ten following seeds begin in the seconds %d of the period, want one in each", parts)
 	}
 }
 

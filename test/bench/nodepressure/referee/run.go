@@ -224,6 +224,7 @@ func (s *state) calm(ctx context.Context) (err error) {
 	if s.cost.started, err = s.node.CPU(); err != nil {
 		return err
 	}
+	unix.Sync() // what the last run wrote would slow the quiet time
 	s.quietFrom = gauge.Clock()
 	select {
 	case <-time.After(quietTime + s.phase):

@@ -10,6 +10,8 @@ var limits = []string{
 	"If the kernel alone has invalid runs in an incident in which memory should run out, that incident is too slow for the machine. Disregard its row.",
 	"A contestant with more than 12 s between two checks may end further pods later than any run shows.",
 	"The processor time and the resident set of a kubelet include the API server and the container runtime that connect it to the pods.",
+	"Only a kubelet has an API server, a small one. A program that reports a pod before the kill is measured without that wait.",
+	"The neighbour is judged until 10 s after the crossing, and to the end where there is none. Every run lasts that long.",
 	"In some incidents in which no pod may end, less than the threshold is available for a moment. An end at that moment is judged as wrong.",
 	"Invalid and failed runs have no verdict. A contestant with many of them is not measured well.",
 	"Pods are processes in cgroups. A container runtime, a scheduler, and services that lose a pod for longer are not part of the figures.",

@@ -74,7 +74,7 @@ func New(results []*result.Result) *Report {
 func section(r *result.Result) string {
 	m := r.Machine
 	m.Load, m.Memory = "", (m.Memory+32<<20)>>26
-	return fmt.Sprintf("%+v %s", m, r.Arena)
+	return fmt.Sprintf("%+v %s %s", m, r.Arena, r.Benchmark)
 }
 
 func newSection(results []*result.Result) *Section {

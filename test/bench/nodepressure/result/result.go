@@ -78,9 +78,10 @@ func (r *Result) Name() string {
 	return fmt.Sprintf("%s.%s.%s.v%d.%d.json", r.Incident.Name, r.Contestant.Name, r.Arena, r.Machine.Cgroup, r.Seed)
 }
 
-// Write writes the result into a folder, or as one line to standard output if the folder is "-". The
-// file appears complete or not at all. Returns an error if the folder has a valid result of this run on another
-// machine.
+// Write writes the result into a folder, or as one line to standard output if the folder is "-". The file appears complete or
+// not at all. A valid result is never replaced, and a run without a verdict remains beside a later one with a verdict: both
+// are further attempts, with a number in the name of the file. Returns an error if the folder has a valid result of this run
+// that differs in machine, incident, contestant or its version.
 func (r *Result) Write(folder string) error {
 	if folder == "-" {
 		return json.NewEncoder(os.Stdout).Encode(r)
@@ -92,14 +93,44 @@ func (r *Result) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	name := filepath.Join(folder, r.Name())
-	if old, err := ReadFile(name); err == nil && old.Valid() && old.Machine.Name != r.Machine.Name {
-		return fmt.Errorf("write %s: it is a result of the machine %q: use another folder for %q", name, old.Machine.Name, r.Machine.Name)
+	name, err := r.free(folder)
+	if err != nil {
+		return err
+	}
+	if r.Unavailable != "" && strings.Contains(name, attempt) { // what could run once is no longer unavailable
+		return nil
 	}
 	if err := os.WriteFile(name+".part", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(name+".part", name)
+}
+
+// maxAttempts bounds the runs of one seed. From the second one on, the name of the file has attempt and its number.
+const (
+	maxAttempts = 100
+	attempt     = ".attempt"
+)
+
+// free returns the path of a file that has no result to keep.
+func (r *Result) free(folder string) (path string, err error) {
+	base := strings.TrimSuffix(filepath.Join(folder, r.Name()), ".json")
+	for n := range maxAttempts {
+		if path = base + ".json"; n > 0 {
+			path = fmt.Sprintf("%s%s%d.json", base, attempt, n+1)
+		}
+		old, err := ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), err == nil && old.Unavailable != "":
+			return path, nil
+		case err != nil:
+			return "", err
+		case old.Valid() && old.Identity() != r.Identity():
+			return "", fmt.Errorf("write %s: it is a valid result of machine %q, incident %s, contestant %s %q: use another folder for this one of %q, %s, %s %q", path,
+				old.Machine.Name, old.Incident.Hash, old.Contestant.Hash, old.Contestant.Version, r.Machine.Name, r.Incident.Hash, r.Contestant.Hash, r.Contestant.Version)
+		}
+	}
+	return "", fmt.Errorf("write %s: %d attempts exist: the run has no verdict here", base, maxAttempts)
 }
 
 // Parse reads one result and computes its score again. Returns an error if the text is none.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +140,36 @@ func TestDone_IdentifiesValidRuns(t *testing.T) {
 	foreign.Machine.Name += " 2"
 	if err := foreign.Write(dir); err == nil || !strings.Contains(err.Error(), "another folder") {
 		t.Errorf("a result of another machine was replaced: %v", err)
+	}
+}
+
+// Each attempt at a run remains: what has no verdict is not hidden by a later attempt, and no verdict by another one.
+func TestWrite_KeepsEveryAttempt(t *testing.T) {
+	dir := t.TempDir()
+	missing, failed, invalid := example(), example(), example()
+	missing.Observation, missing.Unavailable = nil, "not installed"
+	failed.Observation, failed.Failed = nil, "it does not start"
+	invalid.Observation = &score.Observation{Heartbeat: score.Heartbeat{Alive: true}}
+	for _, r := range []*Result{missing, failed, missing, invalid, example(), example(), missing} {
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Read(dir)
+	var got []string
+	for _, r := range all {
+		got = append(got, fmt.Sprint(r.Unavailable, r.Failed, r.Valid()))
+	}
+	if slices.Sort(got); err != nil || !slices.Equal(got, []string{"false", "it does not startfalse", "true", "true"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	other := example()
+	other.Contestant.Version += "2"
+	if err := other.Write(dir); err == nil || !strings.Contains(err.Error(), "another folder") {
+		t.Errorf("a result of another version was written beside: %v", err)
+	}
+	if done, err := Done(dir); err != nil || len(done) != 1 {
+		t.Errorf("%v, %v", done, err)
 	}
 }
 

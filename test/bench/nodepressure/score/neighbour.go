@@ -12,17 +12,21 @@ const maxWindow = 100
 // rate: isol-01 of resctl-bench. Seconds overlap: one begins with each slot. A second above the rate
 // catches up with one below it, and counts as one at the rate.
 func isolation(n *Neighbour) float64 {
-	if len(n.Slots) == 0 {
+	slots := n.Slots
+	if n.Until > 0 && n.SlotWidth > 0 {
+		slots = slots[:min(len(slots), int(n.Until/n.SlotWidth))]
+	}
+	if len(slots) == 0 {
 		return 0
 	}
 	width := 1
 	if n.SlotWidth > 0 {
-		width = min(max(int(1000/n.SlotWidth), 1), maxWindow, len(n.Slots))
+		width = min(max(int(1000/n.SlotWidth), 1), maxWindow, len(slots))
 	}
 	var seconds []float64
-	for i := 0; i+width <= len(n.Slots); i++ {
+	for i := 0; i+width <= len(slots); i++ {
 		sum := 0.0
-		for _, share := range n.Slots[i : i+width] {
+		for _, share := range slots[i : i+width] {
 			sum += share
 		}
 		seconds = append(seconds, sum/float64(width))

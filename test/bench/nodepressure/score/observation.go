@@ -29,6 +29,8 @@ type Observation struct {
 	// Plan identifies the drawn numbers of the run: pods, steps, rates, order. It is equal for two runs of
 	// one incident with the same seed on nodes of the same size.
 	Plan string `json:"plan,omitempty"`
+	// Phase is the part of the contestant's period that passed before the incident, in milliseconds.
+	Phase float64 `json:"phase,omitempty"`
 	// Enlarged reports that the limit of the node is higher at the end than at the begin.
 	Enlarged bool `json:"enlarged,omitempty"`
 }
@@ -89,10 +91,11 @@ type Kill struct {
 
 // Contestant is what the contestant cost.
 type Contestant struct {
-	Ended       bool    `json:"ended,omitempty"` // before it was stopped
-	Output      string  `json:"output,omitempty"`
-	CPUWaiting  float64 `json:"cpuWaiting"`  // percent of a core, before the incident
-	CPUIncident float64 `json:"cpuIncident"` // ms, during the incident
+	Ended       bool    `json:"ended,omitempty"`  // before it was stopped
+	Output      string  `json:"output,omitempty"` // the last part
+	StartTime   float64 `json:"startTime"`        // ms, until all of its programs worked
+	CPUWaiting  float64 `json:"cpuWaiting"`       // percent of a core, before the incident
+	CPUIncident float64 `json:"cpuIncident"`      // ms, during the incident
 	MaxResident int64   `json:"maxResident"`
 	// Elsewhere reports that its processes run outside of its cgroup, so that their cost is unknown.
 	Elsewhere bool `json:"elsewhere,omitempty"`
@@ -112,7 +115,13 @@ type Neighbour struct {
 	Slots  []float64 `json:"slots,omitempty"` // answered requests per slot, as a share of the rate
 	// SlotWidth is the width of a slot in milliseconds.
 	SlotWidth float64 `json:"slotWidth,omitempty"`
+	// Until is the end of the part of the incident that During and the throughput are of; see [JudgedAfter]. 0: its end.
+	Until float64 `json:"until,omitempty"`
 }
+
+// JudgedAfter is the time after the crossing, in milliseconds, until which the neighbour is judged. Every run lasts that long, while
+// the whole time differs between contestants: a stall is a larger part of a shorter time.
+const JudgedAfter = 10_000
 
 // Latency is the latency of requests in milliseconds.
 type Latency struct {

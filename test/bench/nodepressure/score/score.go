@@ -243,7 +243,7 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 		return Regret, fmt.Sprintf("%d ends more than needed, or too early", s.Regrets)
 	case e.Exhausts && o.Crossed == nil && len(ends) == 0: // last: a contestant may have stopped everything
 		return Invalid, "the threshold was never crossed"
-	case e.Exhausts && o.Contestant == nil && len(ends) == 0:
+	case e.Exhausts && o.Contestant == nil && len(ends) == 0: // a contestant may have slowed the growth
 		return Invalid, "memory did not run out in time: the incident is too slow for this machine"
 	}
 	return Won, ""
