@@ -122,9 +122,12 @@ func (s *env) priorities() {
 	}
 }
 
+// kubeletThreshold is the kubelet's for the memory of pods.
+const kubeletThreshold = "60Mi"
+
 // backstop is the kubelet's thresholds, below all of the agent's.
 var backstop = map[string]string{
-	"allocatableMemory.available": "60Mi", "memory.available": "0%",
+	"allocatableMemory.available": kubeletThreshold, "memory.available": "0%",
 	"nodefs.available": "40Mi", "nodefs.inodesFree": "3%", "imagefs.available": "40Mi",
 }
 

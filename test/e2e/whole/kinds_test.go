@@ -100,7 +100,7 @@ func (s *env) sidecar() {
 	side.RestartPolicy = &always
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, side)
 	calm, pods := s.calmBeside(pod)
-	s.must(pods[0].Order(s.Context(), "sidecar", "fill 1GiB at 200MiB/s"))
+	s.must(pods[0].Order(s.Context(), "sidecar", "fill "+s.allExcept(100*mib)+" at 200MiB/s"))
 	s.awaitContainersEvicted(pods[0], "memory", "main,sidecar") // main requests nothing either
 	s.do(calm, "fill 1MiB")
 }
@@ -204,7 +204,7 @@ func (s *env) crunHog() {
 		return pod
 	}
 	pods := s.pods(by(requesting(cluster.Hog("calm", "fill 100MiB"), 120*mib)), by(cluster.Hog("greedy", "fill 100MiB")))
-	s.order(pods[1], "fill 1GiB at 200MiB/s")
+	s.order(pods[1], "fill "+s.allExcept(100*mib)+" at 200MiB/s")
 	s.awaitEvicted(pods[1], "memory")
 	s.do(pods[0], "fill 1MiB")
 }

@@ -23,7 +23,7 @@ func (s *env) memoryHog() {
 	pods := s.pods(requesting(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 100MiB"))
 	calm, greedy := pods[0], pods[1]
 	s.picture("before")
-	s.order(greedy, "fill 1GiB at 200MiB/s")
+	s.order(greedy, "fill "+s.allExcept(100*mib)+" at 200MiB/s")
 	s.awaitEvicted(greedy, "memory")
 	s.reported(memoryPressure)
 	s.picture("under pressure")

@@ -123,7 +123,7 @@ func (s *env) uninstalled() {
 func (s *env) evictedForMemory() *cluster.Pod {
 	s.Helper()
 	pods := s.pods(requesting(cluster.Hog("modest", "fill 100MiB"), 120*mib), cluster.Hog("explained", "fill 100MiB"))
-	s.order(pods[1], "fill 1GiB at 200MiB/s")
+	s.order(pods[1], "fill "+s.allExcept(100*mib)+" at 200MiB/s")
 	s.awaitEvicted(pods[1], "memory")
 	s.do(pods[0], "fill 1MiB")
 	s.relieved()
