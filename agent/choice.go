@@ -36,22 +36,8 @@ func (o *Outcome) tooLittle() bool { return o.Relief < o.Need.Together }
 // tooSmall reports whether a pod may be evicted, and its end alone would free too little to help. A
 // pod that grows helps nevertheless.
 func (o *Outcome) tooSmall(r *ranking.Ranked) bool {
-	return r.Pod.Protection == signals.Unprotected && !r.Relief.Covers(max(o.Need.Least, r.Behind)) && !o.grows(r)
+	return r.Pod.Protection == signals.Unprotected && r.TooLittle(o.Need.Least) != "" && !o.grows(r)
 }
-
-// smallReason explains why the end of a pod frees too little.
-func (o *Outcome) smallReason(r *ranking.Ranked) string {
-	if r.Behind > 0 && r.Relief.Covers(o.Need.Least) {
-		return behindCache
-	}
-	return tooSmall
-}
-
-// Reasons for which a pod is passed over.
-const (
-	tooSmall    = "too small to help"
-	behindCache = "frees less than the page cache of a pod before it"
-)
 
 // PlaceReason describes why a pod has its place in the ranking, what its end frees if that explains
 // more, and why it is passed over.
@@ -65,7 +51,7 @@ func (o *Outcome) PlaceReason(r *ranking.Ranked) string {
 	}
 	switch {
 	case o.tooSmall(r):
-		text += ", " + o.smallReason(r)
+		text += ", " + r.TooLittle(least)
 	case o.grows(r):
 		text += ", grew by " + o.amount(r.Growth)
 	}

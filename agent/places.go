@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -64,7 +65,7 @@ func (o *Outcome) passedOver(r *ranking.Ranked) string {
 	case o.hasFailed(r.Pod):
 		return "could not be ended"
 	case !o.grows(r) && (o.tooLittle() || o.tooSmall(r)):
-		return o.smallReason(r)
+		return cmp.Or(r.TooLittle(o.Need.Least), ranking.TooSmall)
 	}
 	return ""
 }

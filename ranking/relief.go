@@ -76,22 +76,39 @@ func TotalRelief(ranked []Ranked) (together signals.Amount) {
 	return together
 }
 
+// Reasons for which the end of a pod frees too little.
+const (
+	TooSmall    = "too small to help"
+	behindCache = "frees less than the page cache of a pod before it"
+)
+
+// TooLittle returns why the end of the pod frees too little, if least is to be freed. It returns an empty string if it frees enough.
+func (r *Ranked) TooLittle(least signals.Amount) string {
+	switch {
+	case !r.Relief.Covers(least):
+		return TooSmall
+	case !r.Relief.Covers(r.Behind):
+		return behindCache
+	}
+	return ""
+}
+
 // BehindCache finds the first unprotected pod with page cache that is the whole shortage, while its end frees less than least.
 // It marks the pods behind it, and returns that pod and the amount of its cache: a pod that frees less is not the cause. Of all
 // page cache, at most inUse is in active use. It returns nil if there is no such pod, or none behind it. It does not allocate.
 func BehindCache(ranked []Ranked, shortage, least, inUse signals.Amount) (of *signals.Pod, amount signals.Amount) {
-	for i := range max(len(ranked)-1, 0) {
+	for i := range len(ranked) - 1 {
 		r := &ranked[i]
 		// What the end does not free contains reclaimable slab, and the usage may be older than the relief.
-		amount = min(r.Key.Usage-r.Relief.Amount, inUse)
+		amount := min(r.Key.Usage-r.Relief.Amount, inUse)
 		if amount <= 0 || amount < shortage || r.Key.Order != ByMemory || r.Key.Protection != signals.Unprotected || r.Relief.Covers(least) {
 			continue
 		}
 		behind := ranked[i+1:]
 		for j := range behind {
-			behind[j].Behind, of = amount, r.Pod
+			behind[j].Behind = amount
 		}
-		return of, amount
+		return r.Pod, amount
 	}
 	return nil, 0
 }

@@ -204,15 +204,15 @@ func (r *restartEnder) end(ctx context.Context, p *evictedBefore) {
 	ctx, cancel := context.WithTimeout(ctx, restartKillTime)
 	defer cancel()
 	result, err := r.own.Immediate(ctx, t)
-	further := slices.ContainsFunc(started, func(name string) bool { return !slices.Contains(p.killed, name) })
 	switch {
-	case result.Signalled > 0 && further: // also if they are exiting yet: a large process takes longer
+	case result.Signalled > 0: // a large process may take longer to exit
+		if !slices.ContainsFunc(started, func(name string) bool { return !slices.Contains(p.killed, name) }) {
+			return
+		}
 		p.killed, p.until, p.failed = started, time.Now().Add(restartTime), false
 		r.killed(uid, started)
 		r.log.Warn("Killed the containers that the kubelet had started in an evicted pod", "pod", p.namespace+"/"+p.name, "uid", uid, "containers", started, "processes", result.Signalled)
-	case err == nil, errors.Is(err, kill.ErrGone), errors.Is(err, kill.ErrChanged):
-	case result.Signalled > 0: // they are exiting
-	default:
+	case !errors.Is(err, kill.ErrGone) && !errors.Is(err, kill.ErrChanged):
 		r.fail(p, err)
 	}
 }

@@ -189,8 +189,10 @@ func (s *softEviction) handle(a reply) {
 		s.refused(a.Why)
 		s.ask.Reset(a.Retry)
 		s.limit()
-	default: // the request is stored, perhaps after a refusal
-		s.waits, s.why = s.waits && s.why == "", ""
+	default: // the request is stored
+		if s.why != "" { // after a refusal: the time begins anew
+			s.why, s.waits = "", false
+		}
 		s.limit()
 	}
 }

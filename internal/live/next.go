@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -77,13 +78,11 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 	for i := range ranked {
 		r := &ranked[i]
 		place := decisionlog.Place{Place: i + 1, Pod: r.Pod.Key(), UID: r.Pod.UID, Key: r.Key, Frees: int64(r.Relief.Amount), Open: r.Relief.Open}
-		switch {
+		switch small := r.TooLittle(need.Least); {
 		case r.Pod.Protection != signals.Unprotected:
 			place.Passed = r.Pod.Protection.String()
-		case tooLittle, !r.Relief.Covers(need.Least):
-			place.Passed = "too small to help"
-		case !r.Relief.Covers(r.Behind):
-			place.Passed = "frees less than the page cache of a pod before it"
+		case tooLittle || small != "":
+			place.Passed = cmp.Or(small, ranking.TooSmall)
 		case chosen == nil:
 			chosen = &place
 		case behind == nil:
@@ -100,7 +99,7 @@ func choose(n *Next, ranked []ranking.Ranked, need eviction.Need) {
 	case chosen == nil && len(ranked) == 0:
 		n.Reason = "no pod is measured"
 	case chosen == nil:
-		n.Reason = "each pod is protected, or too small to help"
+		n.Reason = "each pod is protected, or " + ranking.TooSmall
 	default:
 		n.Pod, n.Reason = chosen.Pod, placeText(*chosen)
 	}

@@ -291,20 +291,19 @@ func (s *env) only(pods ...*cluster.Pod) {
 func (s *env) events(p *cluster.Pod, reason string) (found []corev1.Event) {
 	s.t.Helper()
 	s.until("an event "+reason+" of "+p.Object.Name, func() bool {
-		found = s.eventsNow(p, reason)
+		list, err := s.API.CoreV1().Events(p.Object.Namespace).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + p.UID()})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		found = found[:0]
+		for _, e := range list.Items {
+			if e.Reason == reason {
+				found = append(found, e)
+			}
+		}
 		return len(found) > 0
 	})
 	return found
-}
-
-// eventsNow returns a pod's events with a reason.
-func (s *env) eventsNow(p *cluster.Pod, reason string) []corev1.Event {
-	s.t.Helper()
-	list, err := s.API.CoreV1().Events(p.Object.Namespace).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + p.UID()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.Reason != reason })
 }
 
 // exited waits until a pod has no process, that of its sandbox included.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -144,7 +145,7 @@ func TestEvict_KubeletObservesDeathFirst(t *testing.T) {
 	s.settled([]*cluster.Pod{p})
 	v.expectNoLoss()
 	s.checkReports(p, d.Message, "memory")
-	s.until("the runtime or the kubelet's events tell of the new start", func() bool { return len(s.startedAgain([]*cluster.Pod{p})) == 1 })
+	s.until("the runtime or the kubelet's events show the new start", func() bool { return len(s.startedAgain([]*cluster.Pod{p})) == 1 })
 	s.only(p)
 	s.running(calm)
 }
@@ -190,17 +191,21 @@ func (s *env) noteStarts(p *cluster.Pod) {
 // not read how one ended, it adds one to the count, with the reason ContainerStatusUnknown.
 func (s *env) startedAgain(pods []*cluster.Pod) (again []*cluster.Pod) {
 	s.t.Helper()
-	latest := map[string]uint32{} // attempt, by the pod's UID
+	starts := map[string]int32{} // by the pod's UID
 	for _, c := range s.containersOf(pods) {
 		uid := c.Labels["io.kubernetes.pod.uid"]
-		latest[uid] = max(latest[uid], c.Metadata.Attempt)
+		starts[uid] = max(starts[uid], int32(c.Metadata.Attempt)+1)
+	}
+	events, err := s.API.CoreV1().Events(metav1.NamespaceAll).List(s.t.Context(), metav1.ListOptions{FieldSelector: "reason=Started"}) // stored for an hour
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	reported := map[string]int32{}
+	for _, e := range events.Items {
+		reported[string(e.InvolvedObject.UID)] += max(e.Count, 1)
 	}
 	for _, p := range pods {
-		starts := int32(0)
-		for _, e := range s.eventsNow(p, "Started") { // an API server stores them for an hour
-			starts += max(e.Count, 1)
-		}
-		if max(starts, int32(latest[p.UID()])+1) > s.starts[p.UID()] {
+		if max(starts[p.UID()], reported[p.UID()]) > s.starts[p.UID()] {
 			again = append(again, p)
 		}
 	}

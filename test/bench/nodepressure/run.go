@@ -182,10 +182,11 @@ func (b *bench) warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.arena == spec.Machine {
-		return referee.Warm(ctx, free/10*8, b.scratch) // it is the node
+	bytes := min(most, free/2)
+	if b.arena == spec.Machine { // it is the node
+		bytes = free / 10 * 8
 	}
-	return referee.Warm(ctx, min(most, free/2), b.scratch)
+	return referee.Warm(ctx, bytes, b.scratch)
 }
 
 // maxFailures is the number of runs in a row that may fail before a contestant is left out.

@@ -211,18 +211,20 @@ func (s *env) awaitContainersEvicted(p *cluster.Pod, starved, offending string) 
 // kubelet's lower threshold for a moment. A check of the kubelet at that moment evicts the same pod, with an event of its own.
 func (s *env) event(p *cluster.Pod, message string) *corev1.Event {
 	s.Helper()
+	events := func() []*corev1.Event { return s.rec.Events(p.Object.UID, "Evicted") }
+	reports := func(e *corev1.Event) bool { return strings.HasPrefix(e.Message, message) }
+	s.until("an event reports "+p.Object.Name, func() bool { return slices.ContainsFunc(events(), reports) })
 	var found []*corev1.Event
-	s.until("an event reports "+p.Object.Name, func() bool {
-		found = slices.DeleteFunc(s.rec.Events(p.Object.UID, "Evicted"), func(e *corev1.Event) bool { return !strings.HasPrefix(e.Message, message) })
-		return len(found) > 0
-	})
-	if e := found[0]; len(found) != 1 || e.Count > 1 {
-		s.Errorf("pod %s: %d events, the first counts %d: %q", p.Object.Name, len(found), e.Count, e.Message)
-	}
-	for _, e := range s.rec.Events(p.Object.UID, "Evicted") {
-		if !strings.HasPrefix(e.Message, message) && (e.Source.Component != "kubelet" || !strings.Contains(e.Message, "Threshold quantity: "+kubeletThreshold)) {
+	for _, e := range events() {
+		switch {
+		case reports(e):
+			found = append(found, e)
+		case e.Source.Component != "kubelet" || !strings.Contains(e.Message, "Threshold quantity: "+kubeletThreshold):
 			s.Errorf("pod %s: another event: %q", p.Object.Name, e.Message)
 		}
+	}
+	if e := found[0]; len(found) != 1 || e.Count > 1 {
+		s.Errorf("pod %s: %d events, the first counts %d: %q", p.Object.Name, len(found), e.Count, e.Message)
 	}
 	return found[0]
 }

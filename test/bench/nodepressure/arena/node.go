@@ -38,8 +38,8 @@ type Node struct {
 	made   []string // directories, parents first
 }
 
-// bootPages bounds the difference of a machine's memory between two boots, so that one seed gives the same numbers.
-const bootPages = 16 << 20
+// bootDifference bounds what the memory of a machine differs by between two boots, in bytes, so that one seed gives the same numbers.
+const bootDifference = 16 << 20
 
 var counter atomic.Int64
 
@@ -60,7 +60,7 @@ func New(o Options) (n *Node, err error) {
 		if n.Total, err = gauge.Memory(); err != nil {
 			return nil, err
 		}
-		n.Total &^= bootPages - 1
+		n.Total &^= bootDifference - 1
 	} else if o.Limit < 1<<20 || o.Limit > MaxLimit {
 		return nil, fmt.Errorf("a node of %d bytes: want 1 MiB to %d bytes", o.Limit, int64(MaxLimit))
 	}

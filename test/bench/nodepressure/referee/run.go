@@ -221,10 +221,10 @@ func (s *state) startWitness() (err error) {
 // calm is the quiet time, and the part of the contestant's period. Deaths in it are judged as those in the
 // incident.
 func (s *state) calm(ctx context.Context) (err error) {
+	unix.Sync() // what the last run wrote would slow the quiet time
 	if s.cost.started, err = s.node.CPU(); err != nil {
 		return err
 	}
-	unix.Sync() // what the last run wrote would slow the quiet time
 	s.quietFrom = gauge.Clock()
 	select {
 	case <-time.After(quietTime + s.phase):

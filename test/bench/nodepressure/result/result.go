@@ -94,11 +94,8 @@ func (r *Result) Write(folder string) error {
 		return err
 	}
 	name, err := r.free(folder)
-	if err != nil {
+	if err != nil || name == "" {
 		return err
-	}
-	if r.Unavailable != "" && strings.Contains(name, attempt) { // what could run once is no longer unavailable
-		return nil
 	}
 	if err := os.WriteFile(name+".part", append(text, '\n'), 0o644); err != nil {
 		return err
@@ -106,18 +103,16 @@ func (r *Result) Write(folder string) error {
 	return os.Rename(name+".part", name)
 }
 
-// maxAttempts bounds the runs of one seed. From the second one on, the name of the file has attempt and its number.
-const (
-	maxAttempts = 100
-	attempt     = ".attempt"
-)
+// maxAttempts bounds the runs of one seed.
+const maxAttempts = 100
 
-// free returns the path of a file that has no result to keep.
+// free returns the path of a file that has no result to keep, with a number from the second attempt on. It is empty if there
+// is nothing to write: what ran once is not unavailable.
 func (r *Result) free(folder string) (path string, err error) {
 	base := strings.TrimSuffix(filepath.Join(folder, r.Name()), ".json")
 	for n := range maxAttempts {
 		if path = base + ".json"; n > 0 {
-			path = fmt.Sprintf("%s%s%d.json", base, attempt, n+1)
+			path = fmt.Sprintf("%s.attempt%d.json", base, n+1)
 		}
 		old, err := ReadFile(path)
 		switch {
@@ -125,6 +120,8 @@ func (r *Result) free(folder string) (path string, err error) {
 			return path, nil
 		case err != nil:
 			return "", err
+		case r.Unavailable != "":
+			return "", nil
 		case old.Valid() && old.Identity() != r.Identity():
 			return "", fmt.Errorf("write %s: it is a valid result of machine %q, incident %s, contestant %s %q: use another folder for this one of %q, %s, %s %q", path,
 				old.Machine.Name, old.Incident.Hash, old.Contestant.Hash, old.Contestant.Version, r.Machine.Name, r.Incident.Hash, r.Contestant.Hash, r.Contestant.Version)

@@ -147,7 +147,7 @@ func TestDone_IdentifiesValidRuns(t *testing.T) {
 func TestWrite_KeepsEveryAttempt(t *testing.T) {
 	dir := t.TempDir()
 	missing, failed, invalid := example(), example(), example()
-	missing.Observation, missing.Unavailable = nil, "not installed"
+	missing.Observation, missing.Unavailable, missing.Contestant.Version = nil, "not installed", ""
 	failed.Observation, failed.Failed = nil, "it does not start"
 	invalid.Observation = &score.Observation{Heartbeat: score.Heartbeat{Alive: true}}
 	for _, r := range []*Result{missing, failed, missing, invalid, example(), example(), missing} {
