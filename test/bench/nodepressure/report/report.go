@@ -229,6 +229,7 @@ type metric struct {
 var metrics = []metric{
 	{"crossing to dead", func(c *score.Cell) score.Spread { return c.CrossingToDead }, showTime},
 	{"left at the kill", func(c *score.Cell) score.Spread { return c.LeftAtKill }, showBytes},
+	{"time left at the kill", func(c *score.Cell) score.Spread { return c.TimeLeft }, showTime},
 	{"least left", func(c *score.Cell) score.Spread { return c.Least }, showBytes},
 	{"neighbour’s throughput", func(c *score.Cell) score.Spread { return c.Isolation }, showPercent},
 	{"neighbour’s p99", func(c *score.Cell) score.Spread { return c.P99Ratio }, showFactor},

@@ -19,6 +19,7 @@ type Cell struct {
 	// Medians and worst values.
 	CrossingToDead Spread // ms, of the runs with one
 	LeftAtKill     Spread // bytes, of the runs with one
+	TimeLeft       Spread // ms, likewise
 	Least          Spread // bytes
 	Isolation      Spread // percent
 	P99Ratio       Spread
@@ -62,12 +63,8 @@ func Summarize(scores []Score) Cell {
 	}
 	high := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Max[[]float64]) }
 	low := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Min[[]float64]) }
-	c.CrossingToDead = high(func(s *Score) float64 {
-		if s.CrossingToDead == nil {
-			return math.NaN()
-		}
-		return *s.CrossingToDead
-	})
+	c.CrossingToDead = high(func(s *Score) float64 { return orNaN(s.CrossingToDead) })
+	c.TimeLeft = low(func(s *Score) float64 { return orNaN(s.TimeLeft) })
 	c.LeftAtKill = low(func(s *Score) float64 {
 		if s.LeftAtKill == nil {
 			return math.NaN()
@@ -95,6 +92,13 @@ func Summarize(scores []Score) Cell {
 	c.CPUIncident = cost(func(s *Score) float64 { return s.CPUIncident })
 	c.MaxResident = cost(func(s *Score) float64 { return float64(s.MaxResident) })
 	return c
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
 }
 
 // spread leaves out what is no number.

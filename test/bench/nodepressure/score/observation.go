@@ -51,6 +51,23 @@ func (o *Observation) leastUntil(at float64) int64 {
 	return least
 }
 
+// fallSpan is the number of slots over which [Observation.fallBefore] measures.
+const fallSpan = 4
+
+// fallBefore returns the rate at which the available memory fell before a time, in bytes per millisecond, over the
+// last slots that are complete by then. Returns 0 or less if it did not fall, or if the slots begin later.
+func (o *Observation) fallBefore(at float64) float64 {
+	if !(o.SlotWidth > 0) || !(at >= 0) {
+		return 0
+	}
+	n := at / o.SlotWidth
+	if n > float64(len(o.Slots)) || n < fallSpan+1 {
+		return 0
+	}
+	last := int(n) - 1
+	return float64(o.Slots[last-fallSpan]-o.Slots[last]) / (fallSpan * o.SlotWidth)
+}
+
 // Pod is one instance of a pod, or a daemon.
 type Pod struct {
 	Name    string    `json:"name"`

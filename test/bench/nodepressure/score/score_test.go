@@ -241,6 +241,35 @@ func TestOf_CopiesFigures(t *testing.T) {
 	}
 }
 
+func TestOf_StatesHowLongMemoryWouldHaveLasted(t *testing.T) {
+	falling := []int64{500 * mib, 400 * mib, 300 * mib, 200 * mib, 100 * mib, 60 * mib}
+	for _, c := range []struct {
+		name  string
+		slots []int64
+		width float64
+		at    float64
+		want  float64 // ms; 0: unknown
+	}{
+		{"60 MiB at 100 MiB per slot of 50 ms", falling, 50, 260, 30},
+		{"the slot of the end is incomplete, and does not count", append(falling[:5:5], 1), 50, 260, 30},
+		{"too early to know a rate", falling, 50, 240, 0},
+		{"after the last slot", falling, 50, 310, 0},
+		{"memory did not fall", []int64{100 * mib, 100 * mib, 100 * mib, 100 * mib, 100 * mib, 60 * mib}, 50, 260, 0},
+		{"slots without a width", falling, 0, 260, 0},
+		{"no slots", nil, 50, 260, 0},
+	} {
+		o := observation()
+		o.Slots, o.SlotWidth, o.pod("hog").Deaths[0].At = c.slots, c.width, c.at
+		got := 0.0
+		if left := Of(exhausting, o).TimeLeft; left != nil {
+			got = *left
+		}
+		if math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: memory would have lasted %v ms, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestEnds_AreInOrder(t *testing.T) {
 	o := observation()
 	o.pod("calm-2").Lost = []float64{900, 800}
