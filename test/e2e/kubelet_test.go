@@ -112,6 +112,7 @@ func evictedFor(t *testing.T, by protection) {
 		}
 	}
 	s.running(calm)
+	s.noOOM()
 }
 
 // restartEnded is in the agent's log when it has ended a container that the kubelet had started in an evicted pod.
