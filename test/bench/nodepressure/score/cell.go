@@ -64,13 +64,8 @@ func Summarize(scores []Score) Cell {
 	high := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Max[[]float64]) }
 	low := func(of func(*Score) float64) Spread { return spread(valid, of, slices.Min[[]float64]) }
 	c.CrossingToDead = high(func(s *Score) float64 { return orNaN(s.CrossingToDead) })
+	c.LeftAtKill = low(func(s *Score) float64 { return orNaN(s.LeftAtKill) })
 	c.TimeLeft = low(func(s *Score) float64 { return orNaN(s.TimeLeft) })
-	c.LeftAtKill = low(func(s *Score) float64 {
-		if s.LeftAtKill == nil {
-			return math.NaN()
-		}
-		return float64(*s.LeftAtKill)
-	})
 	c.Least = low(func(s *Score) float64 { return float64(s.Least) })
 	c.Isolation = low(func(s *Score) float64 { return s.Isolation })
 	c.P99Ratio = high(func(s *Score) float64 {
@@ -94,11 +89,12 @@ func Summarize(scores []Score) Cell {
 	return c
 }
 
-func orNaN(v *float64) float64 {
+// orNaN returns NaN, which [spread] leaves out, for a value that a run has not.
+func orNaN[T int64 | float64](v *T) float64 {
 	if v == nil {
 		return math.NaN()
 	}
-	return *v
+	return float64(*v)
 }
 
 // spread leaves out what is no number.

@@ -57,11 +57,8 @@ const fallSpan = 4
 // fallBefore returns the rate at which the available memory fell before a time, in bytes per millisecond, over the
 // last slots that are complete by then. Returns 0 or less if it did not fall, or if the slots begin later.
 func (o *Observation) fallBefore(at float64) float64 {
-	if !(o.SlotWidth > 0) || !(at >= 0) {
-		return 0
-	}
 	n := at / o.SlotWidth
-	if n > float64(len(o.Slots)) || n < fallSpan+1 {
+	if !(o.SlotWidth > 0 && n >= fallSpan+1 && n <= float64(len(o.Slots))) {
 		return 0
 	}
 	last := int(n) - 1

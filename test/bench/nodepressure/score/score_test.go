@@ -256,6 +256,7 @@ func TestOf_StatesHowLongMemoryWouldHaveLasted(t *testing.T) {
 		{"after the last slot", falling, 50, 310, 0},
 		{"memory did not fall", []int64{100 * mib, 100 * mib, 100 * mib, 100 * mib, 100 * mib, 60 * mib}, 50, 260, 0},
 		{"slots without a width", falling, 0, 260, 0},
+		{"a negative width and time", []int64{1, 2, 3, 4, 5, 6}, -50, -260, 0},
 		{"no slots", nil, 50, 260, 0},
 	} {
 		o := observation()
