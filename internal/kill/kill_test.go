@@ -3,8 +3,10 @@ package kill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -357,7 +359,7 @@ func TestImmediate_ReportsFreezeAbovePod(t *testing.T) {
 // A process that leaves the pod after its pidfd was opened is not killed.
 func TestImmediate_IgnoresProcessThatLeft(t *testing.T) {
 	e := onMemory(t)
-	if e.node.Version() != 1 {
+	if !e.killer.mounts.oneByOne {
 		t.Skip("cgroup.kill lists and kills in one step")
 	}
 	stays, leaves := e.hog(e.pod, "main"), e.hog(e.pod, "side")
@@ -379,7 +381,7 @@ func TestImmediate_IgnoresProcessThatLeft(t *testing.T) {
 // A process that joins the pod after the listing is found in the next round.
 func TestImmediate_KillsProcessThatJoined(t *testing.T) {
 	e := onMemory(t)
-	if e.node.Version() != 1 {
+	if !e.killer.mounts.oneByOne {
 		t.Skip("cgroup.kill lists and kills in one step")
 	}
 	first, joins := e.hog(e.pod, "main"), e.hog(addPod(t, e.node, "other"), "main")
@@ -442,15 +444,48 @@ func TestImmediate_SignalsIfItBeginsLate(t *testing.T) {
 func TestSelfTest_PassesOnThisMachine(t *testing.T) {
 	onEachTree(t, func(e *env) {
 		before := children(e.T)
-		if missing := e.killer.SelfTest(e.within(patience)); len(missing) > 0 {
-			e.Errorf("got missing prerequisites %v, want none", missing)
+		var want []string
+		if kernelBefore(t, 5, 14) && e.hierarchy.Version == cgroup.V2 {
+			want = append(want, "no cgroup.kill")
 		}
+		e.lacks(want...)
 		for pid := range children(e.T) {
 			if !before[pid] {
 				e.Errorf("process %d of the self-test remains, or was not reaped", pid)
 			}
 		}
 	})
+}
+
+// lacks fails the test unless the self-test reports exactly these prerequisites, and the one that an
+// old kernel does not have.
+func (e *env) lacks(want ...string) {
+	e.Helper()
+	if kernelBefore(e.T, 5, 15) {
+		want = append([]string{"no process_mrelease"}, want...)
+	}
+	var got []string
+	missing := e.killer.SelfTest(e.within(patience))
+	for _, l := range missing {
+		got = append(got, l.What)
+	}
+	if !slices.Equal(got, want) || slices.ContainsFunc(missing, func(l Lack) bool { return l.Fatal }) {
+		e.Errorf("got missing prerequisites %v, want %q, none of them fatal", missing, want)
+	}
+}
+
+// kernelBefore reports whether this machine's kernel is older than a release of Linux.
+func kernelBefore(t *testing.T, major, minor int) bool {
+	t.Helper()
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	var x, y int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &x, &y); err != nil {
+		t.Fatal(err)
+	}
+	return x < major || x == major && y < minor
 }
 
 // children returns the children of this process, with zombies.

@@ -206,8 +206,8 @@ func (e *env) deep(container string) string {
 // processes in them ends before its deadline, also beside a sandbox.
 func TestImmediate_EndsPodDeeperThanMaxDepth(t *testing.T) {
 	onEachTree(t, func(e *env) {
-		if e.killer.mounts.version == cgroup.V1 {
-			e.Skip("v1 does not count processes that cannot be listed")
+		if e.killer.mounts.oneByOne {
+			e.Skip("without cgroup.kill no signal reaches processes that cannot be listed")
 		}
 		target := e.target(e.pod.Path())
 		dir := e.deep("main")
@@ -232,12 +232,28 @@ func TestImmediate_EndsPodDeeperThanMaxDepth(t *testing.T) {
 	})
 }
 
+// Without cgroup.kill nothing reaches such processes. The error has the cause.
+func TestImmediate_ReportsDirectoriesDeeperThanMaxDepthWithoutCgroupKill(t *testing.T) {
+	onEachTree(t, func(e *env) {
+		if e.killer.mounts.version == cgroup.V1 {
+			e.Skip("v1 does not report processes that cannot be listed")
+		}
+		e.withoutCgroupKill(e.killer)
+		h := e.hog(e.pod, "main")
+		move(e.T, h.Process.PID, e.deep("main"))
+		result, err := e.killer.Immediate(e.within(300*time.Millisecond), e.target(e.pod.Path()))
+		if !errors.Is(err, ErrTimeout) || !errors.Is(err, errDepth) || result.Signalled != 0 {
+			e.Errorf("got %+v, error %v, want 0 signalled and error %v", result, err, errDepth)
+		}
+	})
+}
+
 // Unlisted processes count as one for a whole kill. Counted anew in each round, a process that
 // cannot die would let the kill continue forever.
 func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
 	onEachTree(t, func(e *env) {
-		if e.killer.mounts.version == cgroup.V1 {
-			e.Skip("v1 has no cgroup.kill")
+		if e.killer.mounts.oneByOne {
+			e.Skip("no cgroup.kill")
 		}
 		a, err := e.killer.begin(e.killer.immediateWorkspaces[0], e.target(e.pod.Path()))
 		if err != nil {

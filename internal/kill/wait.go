@@ -119,6 +119,9 @@ func (a *attempt) timeout(ctx context.Context) error {
 	if a.freezer >= 0 && e.Left > 0 && a.frozenAbove() {
 		return fmt.Errorf("%w; a cgroup above the pod is frozen: thaw it", e)
 	}
+	if e.Left == 0 && a.w.partial != nil {
+		return fmt.Errorf("%w; it has processes that were not listed: %w", e, a.w.partial)
+	}
 	return e
 }
 
