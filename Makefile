@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-old-kernel test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -228,6 +228,10 @@ test-v2: build ## the kernel tests of every package under cgroup v2, in a virtua
 	$(GO) run ./test/harness/vm test $(V2)
 	$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-referee.test ./referee
 	$(GO) run ./test/harness/vm run -env CI=true -- bin/npb-referee.test -test.timeout 5m
+
+# The oldest kernel that Debian has: without cgroup.kill and process_mrelease. Only what speaks to the kernel directly.
+test-old-kernel: build ## what speaks to the kernel, on Linux 5.10 with cgroup v2, in a virtual machine (root, about 3 minutes)
+	$(GO) run ./test/harness/vm test -kernel bullseye ./internal/cgroup ./cgroupnotify ./internal/kill ./stats
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
