@@ -207,7 +207,7 @@ func TestPicture_ShowsShares(t *testing.T) {
 func TestTimeline_IsInOrder(t *testing.T) {
 	r := run("a", "grows", "first", 7, score.Lost)
 	crossed := 1000.0
-	r.Score.Why, r.Score.KernelKills = "the kernel killed 1 processes", 1
+	r.Score.Why, r.Score.KernelKills = "1 OOM kills by the kernel's count", 1
 	o := r.Observation
 	o.Duration, o.Crossed, o.Plan, o.Contestant = 6000, &crossed, "abc", &score.Contestant{Output: "its log"}
 	o.Pods = []score.Pod{
@@ -223,7 +223,7 @@ func TestTimeline_IsInOrder(t *testing.T) {
 		"first against grows, seed 7\n", "The node is a cgroup with a limit.", "threshold 100Mi, plan abc",
 		"-0.200 s  process 8 of calm ended by exit with status 3; least available until then unknown", "0.000 s  the incident begins",
 		"1.000 s  less than the threshold is available", "1.200 s  a signal ended a child in calm", "1.499 s  the kernel has killed 1 processes of hog (u-1); least available until then 1Mi",
-		"1.500 s  process 7 of hog (u-1) ended by signal 9", "6.000 s  the incident ends", "6.000 s  calm is stopped", "lost: the kernel killed 1 processes", "its log",
+		"1.500 s  process 7 of hog (u-1) ended by signal 9", "6.000 s  the incident ends", "6.000 s  calm is stopped", "lost: 1 OOM kills by the kernel's count", "its log",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

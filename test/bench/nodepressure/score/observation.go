@@ -17,8 +17,7 @@ type Observation struct {
 	Exhausted *float64 `json:"exhausted,omitempty"` // nothing was available
 	Least     int64    `json:"least"`               // available, page cache included
 	Pods      []Pod    `json:"pods"`
-	// MachineKills is the number of processes that the kernel ended for lack of memory anywhere, where the
-	// node is the machine.
+	// MachineKills is the kernel's count of OOM kills anywhere, where the node is the machine.
 	MachineKills int64       `json:"machineKills,omitempty"`
 	Contestant   *Contestant `json:"contestant,omitempty"` // nil: the kernel alone
 	Heartbeat    Heartbeat   `json:"heartbeat"`

@@ -41,9 +41,10 @@ const (
 
 // Score is the judgement of a run.
 type Score struct {
-	Verdict     Verdict `json:"verdict"`
-	Saved       bool    `json:"saved"`
-	KernelKills int64   `json:"kernelKills"`
+	Verdict Verdict `json:"verdict"`
+	Saved   bool    `json:"saved"`
+	// KernelKills is the kernel's count: a victim of a group (memory.oom.group) counts twice.
+	KernelKills int64 `json:"kernelKills"`
 	// RightVictim is nil if the contestant ended nothing although something had to end.
 	RightVictim    *bool    `json:"rightVictim,omitempty"`
 	Ended          int      `json:"ended"` // by the contestant
@@ -157,7 +158,7 @@ func (o *Observation) kernel(p *Pod) (by By) {
 	return by
 }
 
-// kills counts the processes that the kernel killed for one of the two reasons.
+// kills returns the kernel's count of OOM kills for one of the two reasons.
 func (o *Observation) kills(by By) (n int64) {
 	for i := range o.Pods {
 		if p := &o.Pods[i]; o.kernel(p) == by {
@@ -226,7 +227,7 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 	// badly shall not become invalid because the node blinded the witness or failed other workloads.
 	switch {
 	case s.KernelKills > 0:
-		return Lost, fmt.Sprintf("the kernel killed %d processes", s.KernelKills)
+		return Lost, fmt.Sprintf("%d OOM kills by the kernel's count", s.KernelKills)
 	case !o.Heartbeat.Alive:
 		return Lost, "the heartbeat of the node ended"
 	}
