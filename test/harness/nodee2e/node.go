@@ -26,11 +26,13 @@ const (
 	searchPath = components + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// cniPlugin gives every pod an address without a network, which no spec uses.
-const cniPlugin = `#!/bin/sh
+// cniPlugin gives every pod an address without a network, which no spec uses. The interface exists: without one
+// the kubelet ends with a panic when it reads statistics from the runtime (1.37.2, addCRIPodNetworkStats).
+const cniPlugin = `#!/bin/sh -e
 cat > /dev/null
 case $CNI_COMMAND in
-ADD) echo '{"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'"}],"ips":[{"version":"4","address":"10.100.0.2/24","interface":0}]}' ;;
+ADD) nsenter --net="$CNI_NETNS" sh -ec 'ip link add eth0 type dummy; ip address add 10.100.0.2/24 dev eth0; ip link set eth0 up' >&2
+  echo '{"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'"}],"ips":[{"version":"4","address":"10.100.0.2/24","interface":0}]}' ;;
 VERSION) echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}' ;;
 esac
 `

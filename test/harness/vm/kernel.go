@@ -27,8 +27,8 @@ const (
 )
 
 // drivers are the modules of the disks, and of what a node needs beside them: layers of images,
-// small file systems, a network interface. They are in the order of their dependencies.
-var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "overlay", "loop", "failover", "net_failover", "virtio_net"}
+// small file systems, network interfaces of the machine and of pods. They are in the order of their dependencies.
+var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "overlay", "loop", "failover", "net_failover", "virtio_net", "dummy"}
 
 // kernel is the part of a package that boots a machine.
 type kernel struct {
