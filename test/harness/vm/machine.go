@@ -59,10 +59,14 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 // qemu returns the command line. The first serial line is the kernel's console, the second the
 // report, which is qemu's standard output. The simplest processor is the fastest to emulate, by
 // a third for page faults. With an emulated time-stamp counter that the kernel does not trust,
-// every read of the clock would cost 5 µs. A late timer interrupt on a busy host does not stop
-// the kernel.
+// every read of the clock would cost 5 µs. On a busy host the kernel can measure the counter's frequency
+// wrongly, by a factor of 8 once, so that its clock runs fast: it gets the frequency. A late timer interrupt
+// does not stop it.
 func qemu(o *options, k *kernel, initramfs string, disks []string, console string) []string {
 	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check"
+	if khz := tscKHz(); khz > 0 {
+		line += " tsc_early_khz=" + strconv.FormatInt(khz, 10)
+	}
 	if o.systemd {
 		line += " net.ifnames=0 " + wire.RootVariable + "=/dev/vda " + wire.FilesVariable + "=/dev/vdb"
 	}
