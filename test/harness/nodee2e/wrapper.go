@@ -22,6 +22,7 @@ const (
 	// originalConfig is the kubelet's main file: the configuration that the tests wrote, undivided.
 	originalConfig = work + "/kubelet.yaml"
 	kubeletUser    = work + "/kubelet.kubeconfig"
+	adminUser      = work + "/admin.kubeconfig"
 	kubeletHealth  = "http://127.0.0.1:10248/healthz"
 	program        = suiteDir + "/nodee2e"
 	dropInFile     = "99-plimsoll.conf"
@@ -162,11 +163,14 @@ func machineCapacity() (string, error) {
 	return fmt.Sprintf("memory=%dKi,ephemeral-storage=%d", kib, int64(disk.Blocks)*disk.Bsize), nil
 }
 
-// identity makes the kubelet a node for the API server, as in a cluster. The tests start it as an
-// administrator, whom the admission policies of deploy/admission do not concern.
-const identity = "\n    as: system:node:" + nodeName + "\n    as-groups: [\"system:nodes\"]"
+// Kubelet and agent have the users of a cluster, which the admission policies of deploy/admission are about. The
+// tests start the kubelet as an administrator.
+const (
+	asKubelet = "\n    as: system:node:" + nodeName + "\n    as-groups: [\"system:nodes\"]"
+	asAgent   = "\n    as: system:serviceaccount:plimsoll-system:plimsoll-agent\n    as-groups: [\"system:serviceaccounts\"]"
+)
 
-// writeKubeconfigs writes the files for kubelet and agent.
+// writeKubeconfigs writes the files for kubelet, agent and administrator.
 func writeKubeconfigs(from string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -178,8 +182,9 @@ func writeKubeconfigs(from string) error {
 	}
 	end := token + strings.Index(string(text[token:]), "\n")
 	return errors.Join(
-		writeFile(agentDir+"/kubeconfig", string(text), 0o600),
-		writeFile(kubeletUser, string(text[:end])+identity+string(text[end:]), 0o600),
+		writeFile(adminUser, string(text), 0o600),
+		writeFile(agentDir+"/kubeconfig", string(text[:end])+asAgent+string(text[end:]), 0o600),
+		writeFile(kubeletUser, string(text[:end])+asKubelet+string(text[end:]), 0o600),
 	)
 }
 
@@ -212,10 +217,12 @@ func awaitKubelet() error {
 		return nil
 	}
 	kubectl := func(args ...string) error {
-		return command(components+"/kubectl", append([]string{"--kubeconfig=" + agentDir + "/kubeconfig"}, args...)...)
+		return command(components+"/kubectl", append([]string{"--kubeconfig=" + adminUser}, args...)...)
 	}
-	if err := kubectl("create", "namespace", "plimsoll-system"); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
-		return err
+	for _, namespace := range []string{"plimsoll-system", "plimsoll-evictions"} {
+		if err := kubectl("create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+			return err
+		}
 	}
 	for _, policy := range []string{"evicted-stays-evicted", "evicted-keeps-reason", "kubelet-keeps-conditions"} { // the last one has an effect with --pressure-conditions=own alone
 		if err := kubectl("apply", "--server-side", "--validate=false", "--filename=/here/deploy/admission/"+policy+".yaml"); err != nil {
