@@ -31,7 +31,7 @@ var flagsOfOthers = strings.Fields(`
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
 	unit vacuum-size check format ignore-missing ignore-not-found reset-values version cgroup
-	show-labels show-managed-fields
+	show-labels show-managed-fields raw
 	client context cluster token as-group as-uid client-certificate client-key disable-compression insecure-skip-tls-verify proxy-url
 	request-timeout tls-server-name as-user-extra template no-headers allow-missing-template-keys max yes manifest`) // the last two lines: of kubectl plimsoll
 
