@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-old-kernel test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -224,14 +224,15 @@ test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
 	$(GO) -C test/bench/nodepressure test -p 1 -timeout 5m $(NPB_KERNEL)
 
-test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root)
-	$(GO) run ./test/harness/vm test $(V2)
-	$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-referee.test ./referee
-	$(GO) run ./test/harness/vm run -env CI=true -- bin/npb-referee.test -test.timeout 5m
+# The Debian suite of a machine's kernel, such as bullseye for Linux 5.10, without cgroup.kill and
+# process_mrelease. The default is in test/harness/vm.
+V2_KERNEL   ?=
+KERNEL_FLAG  = $(if $(V2_KERNEL),-kernel $(V2_KERNEL))
 
-# The oldest kernel that Debian has: without cgroup.kill and process_mrelease. Only what speaks to the kernel directly.
-test-old-kernel: build ## what speaks to the kernel, on Linux 5.10 with cgroup v2, in a virtual machine (root, about 3 minutes)
-	$(GO) run ./test/harness/vm test -kernel bullseye ./internal/cgroup ./cgroupnotify ./internal/kill ./stats
+test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root; V2_KERNEL=bullseye for Linux 5.10)
+	$(GO) run ./test/harness/vm test $(KERNEL_FLAG) $(V2)
+	$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-referee.test ./referee
+	$(GO) run ./test/harness/vm run $(KERNEL_FLAG) -env CI=true -- bin/npb-referee.test -test.timeout 5m
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
@@ -243,9 +244,7 @@ test-cluster: components build ## the agent on real nodes, and the controller on
 
 # A whole node with systemd and cgroup v2 alone. Scenarios that follow on each other run in one
 # machine. The node has kubeadm's layout, or another one (LAYOUT).
-NODE_V2      = $(GO) run ./test/harness/vm node $(if $(V2_KERNEL),-kernel $(V2_KERNEL)) -limit $(1) $(2) ./test/e2e/whole
-# The Debian suite of the kernel, such as bullseye for Linux 5.10. The default is in test/harness/vm.
-V2_KERNEL    ?=
+NODE_V2      = $(GO) run ./test/harness/vm node $(KERNEL_FLAG) -limit $(1) $(2) ./test/e2e/whole
 V2_SCENARIOS ?= memory|PIDs_by_priority|disk
 
 test-node-v2: components build ## V2_SCENARIOS on a whole node with systemd and cgroup v2, in a virtual machine (root)

@@ -59,8 +59,8 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 // qemu returns the command line. The first serial line is the kernel's console, the second the
 // report, which is qemu's standard output. The simplest processor is the fastest to emulate, by
 // a third for page faults. With an emulated time-stamp counter that the kernel does not trust,
-// every read of the clock would cost 5 µs. On a busy host the kernel can measure the counter's frequency
-// wrongly, by a factor of 8 once, so that its clock runs fast: it gets the frequency. A late timer interrupt
+// every read of the clock would cost 5 µs. The kernel gets the counter's frequency: on a busy host
+// it measured an eighth of it once, and its clock ran eight times too fast. A late timer interrupt
 // does not stop it.
 func qemu(o *options, k *kernel, initramfs string, disks []string, console string) []string {
 	line := "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check"
