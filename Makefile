@@ -226,10 +226,10 @@ test-kernel: ## the packages that press on the real kernel (root)
 
 # The Debian suite of a machine's kernel, such as bullseye for Linux 5.10, without cgroup.kill and
 # process_mrelease. The default is in test/harness/vm.
-V2_KERNEL   ?=
-KERNEL_FLAG  = $(if $(V2_KERNEL),-kernel $(V2_KERNEL))
+KERNEL_SUITE   ?=
+KERNEL_FLAG  = $(if $(KERNEL_SUITE),-kernel $(KERNEL_SUITE))
 
-test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root; V2_KERNEL=bullseye for Linux 5.10)
+test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root; KERNEL_SUITE=bullseye for Linux 5.10)
 	$(GO) run ./test/harness/vm test $(KERNEL_FLAG) $(V2)
 	$(GO) -C test/bench/nodepressure test -c -o ../../../bin/npb-referee.test ./referee
 	$(GO) run ./test/harness/vm run $(KERNEL_FLAG) -env CI=true -- bin/npb-referee.test -test.timeout 5m
