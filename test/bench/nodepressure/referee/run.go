@@ -30,7 +30,6 @@ const setUpTimeout = 5 * time.Minute
 const (
 	sampleEvery = time.Millisecond
 	slotWidth   = 50 * time.Millisecond
-	maxSlots    = 2400
 )
 
 // Run is one incident against one contestant.
@@ -203,7 +202,7 @@ func (s *state) populate() (err error) {
 }
 
 func (s *state) startWitness() (err error) {
-	input := watch.Input{Gauge: s.gauge, Threshold: s.threshold, Every: sampleEvery, Slot: slotWidth, Slots: maxSlots}
+	input := watch.Input{Gauge: s.gauge, Threshold: s.threshold, Every: sampleEvery, Slot: slotWidth, Slots: int(s.Duration/slotWidth) + 1}
 	if s.Machine {
 		input.Kills = "/proc/vmstat"
 	}

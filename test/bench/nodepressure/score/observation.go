@@ -64,6 +64,20 @@ func (o *Observation) fallBefore(at float64) float64 {
 	return float64(o.Slots[last-fallSpan]-o.Slots[last]) / (fallSpan * o.SlotWidth)
 }
 
+// shortage returns the time from the moment when nothing was available until the end, in milliseconds, if less than the
+// threshold was available throughout, and else 0. A kernel may reclaim the pages of programs again and again, and kill
+// nothing for minutes.
+func (o *Observation) shortage() float64 {
+	if o.Exhausted == nil || !(o.SlotWidth > 0) {
+		return 0
+	}
+	from := int(*o.Exhausted / o.SlotWidth)
+	if from < 0 || from >= len(o.Slots) || slices.Max(o.Slots[from:]) >= o.Threshold {
+		return 0
+	}
+	return o.Duration - *o.Exhausted
+}
+
 // Pod is one instance of a pod, or a daemon.
 type Pod struct {
 	Name    string    `json:"name"`

@@ -17,11 +17,11 @@ type Expect struct {
 // Verdict is the result of a run in one word.
 type Verdict string
 
-// The verdicts. If several apply, the first one counts, except that a kill by the kernel or the end of the
-// heartbeat is lost in every case.
+// The verdicts. If several apply, the first one counts, except that a kill by the kernel and the end of the
+// heartbeat are lost in every case.
 const (
 	Invalid Verdict = "invalid" // nothing was measured
-	Lost    Verdict = "lost"    // the kernel killed, or the node hung
+	Lost    Verdict = "lost"    // the kernel killed, the node hung, or memory ran out and did not come back
 	Wrong   Verdict = "wrong"   // a pod ended or stopped that must not
 	Died    Verdict = "died"    // the contestant ended
 	Regret  Verdict = "regret"  // more ended than was needed
@@ -35,6 +35,7 @@ var Verdicts = []Verdict{Won, Regret, Died, Wrong, Lost, Invalid}
 const (
 	MaxHeartbeatGap = 10_000 // ms, of a kubelet that reports once per 10 s
 	MaxStandstill   = 10_000 // ms, in which the neighbour answers nothing
+	MaxShortage     = 10_000 // ms, until the end, in which memory has run out and is not back: the longest period of a check
 	maxWitnessGap   = 1_000  // ms
 	earlyFactor     = 2      // an end before less than twice the threshold was available is early
 )
@@ -95,7 +96,8 @@ func Of(e Expect, o *Observation) Score {
 	if c := o.Contestant; c != nil {
 		s.CPUWaiting, s.CPUIncident, s.MaxResident, s.CostUnknown = c.CPUWaiting, c.CPUIncident, c.MaxResident, c.Elsewhere || c.Ended
 	}
-	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && !o.Enlarged
+	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && !o.Enlarged &&
+		!(e.Exhausts && o.shortage() > MaxShortage)
 	s.judgeEnds(e, o, ends)
 	s.Verdict, s.Why = s.verdict(e, o, ends)
 	return s
@@ -237,6 +239,8 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 	switch {
 	case o.Heartbeat.MaxGap > MaxHeartbeatGap:
 		return Lost, fmt.Sprintf("no heartbeat for %.1f s", o.Heartbeat.MaxGap/1000)
+	case e.Exhausts && o.shortage() > MaxShortage:
+		return Lost, fmt.Sprintf("memory ran out, and did not come back for the last %.1f s", o.shortage()/1000)
 	case len(s.Bystanders) > 0:
 		return Wrong, fmt.Sprintf("%d pods ended or stopped that must not", len(s.Bystanders))
 	case s.Standstill > MaxStandstill:

@@ -191,6 +191,26 @@ func TestOf_JudgesRuns(t *testing.T) {
 		}, Score{Verdict: Invalid, Saved: true}},
 		{"memory runs out too slowly, without a contestant", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Contestant = nil, nil },
 			Score{Verdict: Invalid, Saved: true}},
+		{"does nothing, and the kernel reclaims the pages of programs without end", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(9000)
+			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 9), slices.Repeat([]int64{0}, 11)...)
+		}, Score{Verdict: Lost}},
+		{"the same without a contestant", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.Contestant, o.Least, o.Exhausted = nil, nil, 0, at(9000)
+			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 9), slices.Repeat([]int64{0}, 11)...)
+		}, Score{Verdict: Lost}},
+		{"memory came back by itself", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(9000)
+			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{0}, 19), threshold)
+		}, Score{Verdict: Won, Saved: true}},
+		{"memory ran out shortly before the end, without a contestant", exhausting, func(o *Observation) {
+			o.pod("hog").Deaths, o.Contestant, o.Least, o.Exhausted = nil, nil, 0, at(11_000)
+			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 11), slices.Repeat([]int64{0}, 9)...)
+		}, Score{Verdict: Invalid, Saved: true}},
+		{"nothing is available, where nothing has to end", calm, func(o *Observation) {
+			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(0)
+			o.SlotWidth, o.Slots = 1000, make([]int64, 20)
+		}, Score{Verdict: Won, Saved: true, RightVictim: &yes}},
 		{"nothing happened", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Crossed = nil, nil },
 			Score{Verdict: Invalid, Saved: true}},
 		{"no neighbour", exhausting, func(o *Observation) { o.Neighbour = Neighbour{} },
