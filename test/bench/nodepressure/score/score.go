@@ -59,6 +59,7 @@ type Score struct {
 	Standstill     float64  `json:"standstill"`         // ms, the longest time without an answer of the neighbour
 	P99Ratio       float64  `json:"p99Ratio,omitempty"` // its latency during the incident, by that before
 	HeartbeatGap   float64  `json:"heartbeatGap"`       // ms
+	Shortage       float64  `json:"shortage,omitempty"` // ms, until the end, in which memory that should run out was not back
 	CostUnknown    bool     `json:"costUnknown,omitempty"`
 	CPUWaiting     float64  `json:"cpuWaiting"`
 	CPUIncident    float64  `json:"cpuIncident"`
@@ -96,8 +97,10 @@ func Of(e Expect, o *Observation) Score {
 	if c := o.Contestant; c != nil {
 		s.CPUWaiting, s.CPUIncident, s.MaxResident, s.CostUnknown = c.CPUWaiting, c.CPUIncident, c.MaxResident, c.Elsewhere || c.Ended
 	}
-	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && !o.Enlarged &&
-		!(e.Exhausts && o.shortage() > MaxShortage)
+	if e.Exhausts {
+		s.Shortage = o.shortage()
+	}
+	s.Saved = s.KernelKills == 0 && o.Heartbeat.Alive && o.Heartbeat.MaxGap <= MaxHeartbeatGap && s.Shortage <= MaxShortage && !o.Enlarged
 	s.judgeEnds(e, o, ends)
 	s.Verdict, s.Why = s.verdict(e, o, ends)
 	return s
@@ -239,8 +242,8 @@ func (s *Score) verdict(e Expect, o *Observation, ends []End) (Verdict, string) 
 	switch {
 	case o.Heartbeat.MaxGap > MaxHeartbeatGap:
 		return Lost, fmt.Sprintf("no heartbeat for %.1f s", o.Heartbeat.MaxGap/1000)
-	case e.Exhausts && o.shortage() > MaxShortage:
-		return Lost, fmt.Sprintf("memory ran out, and did not come back for the last %.1f s", o.shortage()/1000)
+	case s.Shortage > MaxShortage:
+		return Lost, fmt.Sprintf("memory ran out, and did not come back for the last %.1f s", s.Shortage/1000)
 	case len(s.Bystanders) > 0:
 		return Wrong, fmt.Sprintf("%d pods ended or stopped that must not", len(s.Bystanders))
 	case s.Standstill > MaxStandstill:

@@ -41,6 +41,12 @@ func (o *Observation) pod(name string) *Pod {
 	return &o.Pods[slices.IndexFunc(o.Pods, func(p Pod) bool { return p.Name == name })]
 }
 
+// runOut has no pod end, and nothing available from a second on, until the end.
+func (o *Observation) runOut(second int) {
+	o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(float64(1000*second))
+	o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, second), make([]int64, 20-second)...)
+}
+
 // exhausting and calm are what the incidents expect.
 var (
 	exhausting = Expect{Exhausts: true, MayKill: []string{"hog"}, Needed: 1}
@@ -192,24 +198,22 @@ func TestOf_JudgesRuns(t *testing.T) {
 		{"memory runs out too slowly, without a contestant", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Contestant = nil, nil },
 			Score{Verdict: Invalid, Saved: true}},
 		{"does nothing, and the kernel reclaims the pages of programs without end", exhausting, func(o *Observation) {
-			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(9000)
-			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 9), slices.Repeat([]int64{0}, 11)...)
+			o.runOut(9)
 		}, Score{Verdict: Lost}},
 		{"the same without a contestant", exhausting, func(o *Observation) {
-			o.pod("hog").Deaths, o.Contestant, o.Least, o.Exhausted = nil, nil, 0, at(9000)
-			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 9), slices.Repeat([]int64{0}, 11)...)
+			o.Contestant = nil
+			o.runOut(9)
 		}, Score{Verdict: Lost}},
 		{"memory came back by itself", exhausting, func(o *Observation) {
-			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(9000)
-			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{0}, 19), threshold)
+			o.runOut(9)
+			o.Slots[19] = threshold
 		}, Score{Verdict: Won, Saved: true}},
 		{"memory ran out shortly before the end, without a contestant", exhausting, func(o *Observation) {
-			o.pod("hog").Deaths, o.Contestant, o.Least, o.Exhausted = nil, nil, 0, at(11_000)
-			o.SlotWidth, o.Slots = 1000, append(slices.Repeat([]int64{200 * mib}, 11), slices.Repeat([]int64{0}, 9)...)
+			o.Contestant = nil
+			o.runOut(11)
 		}, Score{Verdict: Invalid, Saved: true}},
 		{"nothing is available, where nothing has to end", calm, func(o *Observation) {
-			o.pod("hog").Deaths, o.Least, o.Exhausted = nil, 0, at(0)
-			o.SlotWidth, o.Slots = 1000, make([]int64, 20)
+			o.runOut(0)
 		}, Score{Verdict: Won, Saved: true, RightVictim: &yes}},
 		{"nothing happened", exhausting, func(o *Observation) { o.pod("hog").Deaths, o.Crossed = nil, nil },
 			Score{Verdict: Invalid, Saved: true}},
