@@ -142,6 +142,8 @@ func (a *api) answer(w http.ResponseWriter, p place, code int) {
 	refuse(w, http.StatusNotFound, "NotFound", p.key()+" not found")
 }
 
+// list answers with the objects of a resource. A list of pods names its type: the kubelet decodes it without
+// knowing what it is.
 func (a *api) list(w http.ResponseWriter, p place) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +153,11 @@ func (a *api) list(w http.ResponseWriter, p place) {
 			items = append(items, o)
 		}
 	}
-	respond(w, http.StatusOK, object{"metadata": object{"resourceVersion": strconv.Itoa(a.version)}, "items": items})
+	answer := object{"metadata": object{"resourceVersion": strconv.Itoa(a.version)}, "items": items}
+	if p.resource == "pods" {
+		answer["apiVersion"], answer["kind"] = "v1", "PodList"
+	}
+	respond(w, http.StatusOK, answer)
 }
 
 // watch streams the changes after a version. A client that wants the initial state in the stream is refused:

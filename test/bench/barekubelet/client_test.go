@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -49,6 +50,12 @@ func TestAPI_ServesKubeletsClient(t *testing.T) {
 		return o
 	}
 	a.add("pods", pod("first"))
+	// The kubelet lists its pods without a type to decode into.
+	if list, err := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(ctx, metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	} else if pods, ok := list.(*corev1.PodList); !ok || len(pods.Items) != 1 {
+		t.Errorf("listed %v, want one pod", list)
+	}
 	seen := make(chan string, 10)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
