@@ -53,8 +53,8 @@ func TestAPI_ServesKubeletsClient(t *testing.T) {
 	// The kubelet lists its pods without a type to decode into.
 	if list, err := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(ctx, metav1.ListOptions{}); err != nil {
 		t.Error(err)
-	} else if pods, ok := list.(*corev1.PodList); !ok || len(pods.Items) != 1 {
-		t.Errorf("listed %v, want one pod", list)
+	} else if pods, ok := list.(*corev1.PodList); !ok || len(pods.Items) != 1 || pods.Items[0].Spec.SecurityContext == nil {
+		t.Errorf("listed %v, want one pod with a security context", list)
 	}
 	seen := make(chan string, 10)
 	factory := informers.NewSharedInformerFactory(clients, 0)

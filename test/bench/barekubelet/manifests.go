@@ -90,6 +90,7 @@ func complete(pod object) error {
 	maps.Copy(spec, object{
 		"nodeName": nodeName, "restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "dnsPolicy": "Default", "hostNetwork": true,
 		"enableServiceLinks": false, "automountServiceAccountToken": false, "schedulerName": "default-scheduler", "tolerations": []any{object{"operator": "Exists"}},
+		"securityContext": object{}, // without it the kubelet requests no network of the node, and then ends the pod for that
 	})
 	for _, c := range containers {
 		container, isObject := c.(object)
