@@ -65,7 +65,7 @@ RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
+.PHONY: help build clients image components $(SUPPORTED:%=components-%) compat demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e test-node-v2 e2e-v2 test-pages node-e2e lint bench bench-pressure bench-reaction node-pressure-bench node-pressure-bench-vm node-pressure-pages bench-evictions bench-footprint bench-lifecycle trial-upgrade trial-oncall trial-report trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -375,6 +375,9 @@ node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressu
 	$(if $(filter cgroup,$(NPB_ARENAS)),{ $(call NPB_VM,-m 2560,); } || status=1;) \
 	$(if $(filter machine,$(NPB_ARENAS)),{ $(call NPB_VM,-m 1280,-arena machine); } || status=1;) \
 	$(NPB_REPORT) && exit $$status
+
+node-pressure-pages: bin/node-pressure-bench ## write the published table and picture of the benchmark from the published results
+	bin/node-pressure-bench report -in test/bench/nodepressure/results -markdown docs/internals/node-pressure-results.md -picture docs/node-pressure.svg
 
 .PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
 bin/node-pressure-bench:

@@ -29,7 +29,7 @@ var flagsOfOthers = strings.Fields(`
 	force-conflicts sort-by field-selector from-file from-literal replicas
 	inodes api-versions create-namespace install no-hooks reset-then-reuse-values set values
 	config-dir data-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
-	controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
+	bigheap controllers runtime-config status-taint now type subresource terminated-pod-gc-threshold
 	unit vacuum-size check format ignore-missing ignore-not-found reset-values version cgroup
 	show-labels show-managed-fields raw
 	client context cluster token as-group as-uid client-certificate client-key disable-compression insecure-skip-tls-verify proxy-url

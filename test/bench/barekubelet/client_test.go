@@ -42,20 +42,7 @@ func TestAPI_ServesKubeletsClient(t *testing.T) {
 		t.Errorf("renew the lease: %v", err)
 	}
 
-	pod := func(name string) object {
-		o := object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name, "namespace": "default", "uid": name}, "spec": object{"containers": []any{object{"name": "main"}}}}
-		if err := complete(o); err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	a.add("pods", pod("first"))
-	// The kubelet lists its pods without a type to decode into.
-	if list, err := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(ctx, metav1.ListOptions{}); err != nil {
-		t.Error(err)
-	} else if pods, ok := list.(*corev1.PodList); !ok || len(pods.Items) != 1 || pods.Items[0].Spec.SecurityContext == nil {
-		t.Errorf("listed %v, want one pod with a security context", list)
-	}
+	a.add("pods", newPod(t, "first"))
 	seen := make(chan string, 10)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -82,10 +69,38 @@ func TestAPI_ServesKubeletsClient(t *testing.T) {
 		}
 	}
 	want("added first")
-	a.add("pods", pod("later"))
+	a.add("pods", newPod(t, "later"))
 	want("added later")
 	if _, err := clients.CoreV1().Pods("default").Patch(ctx, "later", types.StrategicMergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`), metav1.PatchOptions{}, "status"); err != nil {
 		t.Error(err)
 	}
 	want("Failed later")
+}
+
+// TestAPI_ListsPodsForKubelet lists pods as the kubelet does: without a type to decode into, and without the
+// defaults of an API server.
+func TestAPI_ListsPodsForKubelet(t *testing.T) {
+	a, server := serve(t)
+	a.add("pods", newPod(t, "first"))
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, ok := list.(*corev1.PodList)
+	if !ok || len(pods.Items) != 1 || pods.Items[0].Spec.SecurityContext == nil {
+		t.Errorf("listed %v, want one pod with a security context", list)
+	}
+}
+
+func newPod(t *testing.T, name string) object {
+	t.Helper()
+	o := object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name, "namespace": "default", "uid": name}, "spec": object{"containers": []any{object{"name": "main"}}}}
+	if err := complete(o); err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

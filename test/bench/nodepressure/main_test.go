@@ -1,14 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/report"
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/result"
+	"plimsoll.dev/plimsoll/test/bench/nodepressure/score"
 )
 
 // own is the path of this module, below that of the product.
@@ -53,4 +60,52 @@ func TestModule_IsNeutral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// inReadme has the words before the result of a contestant in README.md.
+var inReadme = map[string]string{
+	"plimsoll": "Plimsoll won", "earlyoom": "earlyoom", "kubelet": "the kubelet", "systemd-oomd": "systemd-oomd and the kernel alone", "kernel": "the kernel alone",
+}
+
+// TestDocuments_ShowTheResults checks that the published tables and the picture are the report of the
+// published results, so that no figure in them is written by hand.
+func TestDocuments_ShowTheResults(t *testing.T) {
+	results, err := result.Read("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report.New(results)
+	for name, write := range map[string]func(io.Writer) error{
+		"docs/internals/node-pressure-results.md": r.Markdown, "docs/node-pressure.svg": r.Picture,
+	} {
+		var want bytes.Buffer
+		if err := write(&want); err != nil {
+			t.Fatal(err)
+		}
+		if got := document(t, name); got != want.String() {
+			t.Errorf("%s is not the report of the results: run `make node-pressure-pages`", name)
+		}
+	}
+	for _, s := range r.Sections {
+		if s.Cgroup != 2 {
+			continue
+		}
+		readme := strings.Join(strings.Fields(document(t, "README.md")), " ")
+		for _, c := range s.Contestants {
+			want := fmt.Sprintf("%s %d of %d", inReadme[c.Name], c.Total.Verdicts[score.Won], c.Total.Runs)
+			if inReadme[c.Name] != "" && !strings.Contains(readme, want) {
+				t.Errorf("README.md lacks the result: %s", want)
+			}
+		}
+	}
+}
+
+// document returns the text of a file of the project.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -11,6 +11,7 @@ import (
 // Markdown writes the tables of the report. Returns the error of the writer.
 func (r *Report) Markdown(to io.Writer) error {
 	var b strings.Builder
+	b.WriteString("# Results of node-pressure-bench\n\n")
 	for _, s := range r.Sections {
 		s.markdown(&b)
 	}
