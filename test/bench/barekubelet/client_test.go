@@ -17,10 +17,7 @@ import (
 // TestAPI_ServesKubeletsClient uses the client of a kubelet, with its informers.
 func TestAPI_ServesKubeletsClient(t *testing.T) {
 	a, server := serve(t)
-	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: "bare", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := newClients(t, server.URL)
 	ctx := t.Context()
 	node, err := clients.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
 	if err != nil || node.UID == "" {
@@ -82,11 +79,7 @@ func TestAPI_ServesKubeletsClient(t *testing.T) {
 func TestAPI_ListsPodsForKubelet(t *testing.T) {
 	a, server := serve(t)
 	a.add("pods", newPod(t, "first"))
-	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(t.Context(), metav1.ListOptions{})
+	list, err := cache.NewListWatchFromClient(newClients(t, server.URL).CoreV1().RESTClient(), "pods", "", fields.Everything()).ListWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +87,15 @@ func TestAPI_ListsPodsForKubelet(t *testing.T) {
 	if !ok || len(pods.Items) != 1 || pods.Items[0].Spec.SecurityContext == nil {
 		t.Errorf("listed %v, want one pod with a security context", list)
 	}
+}
+
+func newClients(t *testing.T, url string) *kubernetes.Clientset {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: url, BearerToken: "bare", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
 }
 
 func newPod(t *testing.T, name string) object {
