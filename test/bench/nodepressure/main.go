@@ -57,6 +57,7 @@ func main() {
 func writeReport(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("report", flag.ExitOnError)
 	in := flags.String("in", "", "folder with results")
+	again := flags.String("again", "", "folder with repetitions of some of these results, for a table of the noise")
 	html := flags.String("html", "", "page to write")
 	markdown := flags.String("markdown", "", "table to write")
 	picture := flags.String("picture", "", "picture of the verdicts to write, as SVG")
@@ -70,6 +71,13 @@ func writeReport(_ context.Context, args []string) error {
 		return err
 	}
 	r := report.New(results)
+	if *again != "" {
+		repetitions, err := result.Read(*again)
+		if err != nil {
+			return err
+		}
+		r.Pairs = report.Pairs(results, repetitions)
+	}
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error

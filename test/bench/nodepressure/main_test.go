@@ -68,7 +68,7 @@ const machineInReadme = "qemu-tcg-2cpu-1280MiB"
 
 // inReadme has the words before the result of a contestant in README.md.
 var inReadme = map[string]string{
-	"plimsoll": "Plimsoll won", "earlyoom": "earlyoom", "kubelet": "the kubelet", "systemd-oomd": "systemd-oomd and the kernel alone", "kernel": "the kernel alone",
+	"plimsoll": "Plimsoll won", "earlyoom": "earlyoom", "nohang": "nohang", "kubelet": "the kubelet", "systemd-oomd": "systemd-oomd and the kernel alone", "kernel": "the kernel alone",
 }
 
 // TestDocuments_ShowTheResults checks that the published tables and the picture are the report of the
@@ -78,7 +78,12 @@ func TestDocuments_ShowTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again, err := result.Read("results-again")
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := report.New(results)
+	r.Pairs = report.Pairs(results, again)
 	for name, write := range map[string]func(io.Writer) error{
 		"docs/internals/node-pressure-results.md": r.Markdown, "docs/node-pressure.svg": r.Picture,
 	} {

@@ -15,6 +15,11 @@ func (r *Report) Markdown(to io.Writer) error {
 	for _, s := range r.Sections {
 		s.markdown(&b)
 	}
+	if len(r.Pairs) > 0 {
+		b.WriteString("## Equal runs\n\nTwo runs with one seed have the same plan, and differ by the noise of the machine. Each row has the smallest " +
+			"and the largest value of all runs, and the largest difference of two equal ones.\n\n")
+		pairsTable(&b, r.Pairs)
+	}
 	b.WriteString("## What the figures do not show\n\n")
 	for _, text := range limits {
 		fmt.Fprintf(&b, "- %s\n", escape(text))

@@ -14,7 +14,10 @@ import (
 )
 
 // Report is a summary of results, one section for each machine and kind of node.
-type Report struct{ Sections []*Section }
+type Report struct {
+	Sections []*Section
+	Pairs    []Pair // of runs that were repeated, may be none
+}
 
 // Section has the results of one machine.
 type Section struct {
@@ -226,11 +229,17 @@ type metric struct {
 	show func(float64) string
 }
 
+var (
+	crossingToDead = metric{"crossing to dead", func(c *score.Cell) score.Spread { return c.CrossingToDead }, showTime}
+	timeLeft       = metric{"time left at the kill", func(c *score.Cell) score.Spread { return c.TimeLeft }, showTime}
+	leastLeft      = metric{"least left", func(c *score.Cell) score.Spread { return c.Least }, showBytes}
+)
+
 var metrics = []metric{
-	{"crossing to dead", func(c *score.Cell) score.Spread { return c.CrossingToDead }, showTime},
+	crossingToDead,
 	{"left at the kill", func(c *score.Cell) score.Spread { return c.LeftAtKill }, showBytes},
-	{"time left at the kill", func(c *score.Cell) score.Spread { return c.TimeLeft }, showTime},
-	{"least left", func(c *score.Cell) score.Spread { return c.Least }, showBytes},
+	timeLeft,
+	leastLeft,
 	{"neighbour’s throughput", func(c *score.Cell) score.Spread { return c.Isolation }, showPercent},
 	{"neighbour’s p99", func(c *score.Cell) score.Spread { return c.P99Ratio }, showFactor},
 	{"heartbeat gap", func(c *score.Cell) score.Spread { return c.HeartbeatGap }, showTime},
