@@ -48,14 +48,10 @@ func pairsTable(b *strings.Builder, pairs []Pair) {
 	}
 	row(b, header...)
 	rule(b, len(header))
-	for len(pairs) > 0 {
-		n := slices.IndexFunc(pairs, func(p Pair) bool { return p.cell() != pairs[0].cell() })
-		if n < 0 {
-			n = len(pairs)
-		}
-		of, first := pairs[:n], pairs[0].First
+	for of := range groups(pairs, Pair.cell) {
+		first := of[0].First
 		cells := []string{
-			first.Machine.Name, first.Incident.Name, first.Contestant.Name, fmt.Sprint(n),
+			first.Machine.Name, first.Incident.Name, first.Contestant.Name, fmt.Sprint(len(of)),
 			fmt.Sprint(count(of, func(p Pair) bool { return p.First.Observation.Plan == p.Again.Observation.Plan })),
 			fmt.Sprint(count(of, func(p Pair) bool { return p.First.Score.Verdict == p.Again.Score.Verdict })),
 		}
@@ -63,7 +59,6 @@ func pairsTable(b *strings.Builder, pairs []Pair) {
 			cells = append(cells, m.noise(of)...)
 		}
 		row(b, cells...)
-		pairs = pairs[n:]
 	}
 	b.WriteString("\n")
 }

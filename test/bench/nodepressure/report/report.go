@@ -6,6 +6,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -61,15 +62,26 @@ func New(results []*result.Result) *Report {
 			strings.Compare(a.Contestant.Name, b.Contestant.Name), cmp.Compare(a.Seed, b.Seed))
 	})
 	r := &Report{}
-	for len(sorted) > 0 {
-		n := slices.IndexFunc(sorted, func(x *result.Result) bool { return section(x) != section(sorted[0]) })
-		if n < 0 {
-			n = len(sorted)
-		}
-		r.Sections = append(r.Sections, newSection(sorted[:n]))
-		sorted = sorted[n:]
+	for results := range groups(sorted, section) {
+		r.Sections = append(r.Sections, newSection(results))
 	}
 	return r
+}
+
+// groups yields the parts of a sorted list that have one key each.
+func groups[T any](all []T, key func(T) string) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(all) > 0 {
+			n := slices.IndexFunc(all, func(x T) bool { return key(x) != key(all[0]) })
+			if n < 0 {
+				n = len(all)
+			}
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
 }
 
 // section identifies what is comparable. The load at the begin of a run is no part of a machine. The memory of two boots
