@@ -50,18 +50,23 @@ func (o *Observation) leastUntil(at float64) int64 {
 	return least
 }
 
-// fallSpan is the number of slots over which [Observation.fallBefore] measures.
+// fallSpan is the number of slots over which [Observation.fallToLeast] measures.
 const fallSpan = 4
 
-// fallBefore returns the rate at which the available memory fell before a time, in bytes per millisecond, over the
-// last slots that are complete by then. Returns 0 or less if it did not fall, or if the slots begin later.
-func (o *Observation) fallBefore(at float64) float64 {
-	n := at / o.SlotWidth
-	if !(o.SlotWidth > 0 && n >= fallSpan+1 && n <= float64(len(o.Slots))) {
+// fallToLeast returns the rate at which the available memory fell to its least value until a time, in bytes per
+// millisecond, over the last slots before that value. Between that value and the end of a pod memory may come back
+// already, so the slots before the end say less. Returns 0 or less if it did not fall, or if the slots begin later.
+func (o *Observation) fallToLeast(until float64) float64 {
+	n := until / o.SlotWidth
+	if !(o.SlotWidth > 0 && n >= 0 && n < float64(len(o.Slots))) {
 		return 0
 	}
-	last := int(n) - 1
-	return float64(o.Slots[last-fallSpan]-o.Slots[last]) / (fallSpan * o.SlotWidth)
+	passed := o.Slots[:int(n)+1]
+	last := slices.Index(passed, slices.Min(passed)) - 1
+	if last < fallSpan {
+		return 0
+	}
+	return float64(passed[last-fallSpan]-passed[last]) / (fallSpan * o.SlotWidth)
 }
 
 // shortage returns the time from the moment when nothing was available until the end, in milliseconds, if less than the

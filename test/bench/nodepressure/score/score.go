@@ -53,7 +53,7 @@ type Score struct {
 	Regrets        int      `json:"regrets"`
 	CrossingToDead *float64 `json:"crossingToDead,omitempty"` // ms
 	LeftAtKill     *int64   `json:"leftAtKill,omitempty"`     // least available until the end of the first right pod
-	TimeLeft       *float64 `json:"timeLeft,omitempty"`       // ms, for which that would have lasted at the rate before that end
+	TimeLeft       *float64 `json:"timeLeft,omitempty"`       // ms, for which that would have lasted at the rate before it was reached
 	Least          int64    `json:"least"`
 	Isolation      float64  `json:"isolation"`          // the neighbour's throughput in the worst hundredth of the seconds, percent
 	Standstill     float64  `json:"standstill"`         // ms, the longest time without an answer of the neighbour
@@ -210,7 +210,7 @@ func (s *Score) judgeEnds(e Expect, o *Observation, ends []End) {
 		}
 		if left := end.Least; right == 1 && left < math.MaxInt64 {
 			s.LeftAtKill = &left
-			if rate := o.fallBefore(end.At); rate > 0 {
+			if rate := o.fallToLeast(end.At); rate > 0 {
 				lasts := float64(left) / rate
 				s.TimeLeft = &lasts
 			}

@@ -278,10 +278,11 @@ func TestOf_StatesHowLongMemoryWouldHaveLasted(t *testing.T) {
 		{"the slot of the end is incomplete, and does not count", append(falling[:5:5], 1), 50, 260, 30},
 		{"too early to know a rate", falling, 50, 240, 0},
 		{"after the last slot", falling, 50, 310, 0},
+		{"memory came back before the end", append(falling[:6:6], 300*mib, 400*mib), 50, 360, 30},
 		{"memory did not fall", []int64{100 * mib, 100 * mib, 100 * mib, 100 * mib, 100 * mib, 60 * mib}, 50, 260, 0},
 		{"slots without a width", falling, 0, 260, 0},
 		{"a negative width and time", []int64{1, 2, 3, 4, 5, 6}, -50, -260, 0},
-		{"no slots", nil, 50, 260, 0},
+		{"no slots", nil, 50, 0, 0},
 	} {
 		o := observation()
 		o.Slots, o.SlotWidth, o.pod("hog").Deaths[0].At = c.slots, c.width, c.at
