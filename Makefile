@@ -377,7 +377,7 @@ node-pressure-bench-vm: build components bin/node-pressure-bench bin/node-pressu
 	$(NPB_REPORT) && exit $$status
 
 node-pressure-pages: bin/node-pressure-bench ## write the published table and picture of the benchmark from the published results
-	bin/node-pressure-bench report -in test/bench/nodepressure/results -again test/bench/nodepressure/results-again -markdown docs/internals/node-pressure-results.md -picture docs/node-pressure.svg
+	bin/node-pressure-bench report -in test/bench/nodepressure/results -again test/bench/nodepressure/results-again -horizon plimsoll=500ms -markdown docs/internals/node-pressure-results.md -picture docs/node-pressure.svg
 
 .PHONY: bin/node-pressure-bench bin/node-pressure-loop bin/node-pressure-kubelet
 bin/node-pressure-bench:

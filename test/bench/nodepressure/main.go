@@ -2,7 +2,7 @@
 // in charge of it.
 //
 //	node-pressure-bench run [-incidents LIST] [-contestants LIST] [-runs N] [-seed N] [-arena cgroup|machine] [-continue] [-done FILE] -out FOLDER
-//	node-pressure-bench report -in FOLDER [-html FILE] [-markdown FILE] [-picture FILE]
+//	node-pressure-bench report -in FOLDER [-again FOLDER] [-horizon CONTESTANT=TIME] [-html FILE] [-markdown FILE] [-picture FILE]
 //	node-pressure-bench show FILE…
 //	node-pressure-bench compare FILE FILE
 //	node-pressure-bench done -in FOLDER
@@ -58,6 +58,7 @@ func writeReport(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("report", flag.ExitOnError)
 	in := flags.String("in", "", "folder with results")
 	again := flags.String("again", "", "folder with repetitions of some of these results, for a table of the noise")
+	horizon := flags.String("horizon", "", "CONTESTANT=TIME: for a table of what a contestant left that acts when memory lasts for less than this time")
 	html := flags.String("html", "", "page to write")
 	markdown := flags.String("markdown", "", "table to write")
 	picture := flags.String("picture", "", "picture of the verdicts to write, as SVG")
@@ -77,6 +78,11 @@ func writeReport(_ context.Context, args []string) error {
 			return err
 		}
 		r.Pairs = report.Pairs(results, repetitions)
+	}
+	if *horizon != "" {
+		if r.Margin, err = report.ParseMargin(*horizon, results); err != nil {
+			return err
+		}
 	}
 	for _, file := range []struct {
 		name  string

@@ -84,6 +84,9 @@ func TestDocuments_ShowTheResults(t *testing.T) {
 	}
 	r := report.New(results)
 	r.Pairs = report.Pairs(results, again)
+	if r.Margin, err = report.ParseMargin("plimsoll=500ms", results); err != nil {
+		t.Fatal(err)
+	}
 	for name, write := range map[string]func(io.Writer) error{
 		"docs/internals/node-pressure-results.md": r.Markdown, "docs/node-pressure.svg": r.Picture,
 	} {

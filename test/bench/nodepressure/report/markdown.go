@@ -20,6 +20,9 @@ func (r *Report) Markdown(to io.Writer) error {
 			"and the largest value of all runs, and the largest difference of two equal ones.\n\n")
 		pairsTable(&b, r.Pairs)
 	}
+	if r.Margin != nil {
+		r.Margin.markdown(&b)
+	}
 	b.WriteString("## What the figures do not show\n\n")
 	for _, text := range limits {
 		fmt.Fprintf(&b, "- %s\n", escape(text))

@@ -17,7 +17,8 @@ import (
 // Report is a summary of results, one section for each machine and kind of node.
 type Report struct {
 	Sections []*Section
-	Pairs    []Pair // of runs that were repeated, may be none
+	Pairs    []Pair  // of runs that were repeated, may be none
+	Margin   *Margin // of a contestant with a horizon, may be nil
 }
 
 // Section has the results of one machine.

@@ -105,11 +105,16 @@ func spread(scores []Score, of func(*Score) float64, worst func([]float64) float
 			values = append(values, v)
 		}
 	}
+	return NewSpread(values, worst)
+}
+
+// NewSpread returns the median of values, in any order, and the one that a function selects as the worst.
+func NewSpread(values []float64, worst func([]float64) float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
 	}
-	slices.Sort(values)
-	return Spread{len(values), median(values), worst(values)}
+	sorted := slices.Sorted(slices.Values(values))
+	return Spread{len(sorted), median(sorted), worst(sorted)}
 }
 
 func median(sorted []float64) float64 {
