@@ -29,7 +29,7 @@ func ParseMargin(text string, results []*result.Result) (*Margin, error) {
 	name, horizon, _ := strings.Cut(text, "=")
 	d, err := time.ParseDuration(horizon)
 	if err != nil || name == "" || d <= 0 {
-		return nil, fmt.Errorf("horizon %q: want CONTESTANT=TIME, such as plimsoll=500ms", text)
+		return nil, fmt.Errorf("horizon %q: want CONTESTANT=TIME, such as watcher=500ms", text)
 	}
 	m := &Margin{Contestant: name, Horizon: d}
 	for _, r := range results {
