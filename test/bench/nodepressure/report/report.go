@@ -86,16 +86,18 @@ func groups[T any](all []T, key func(T) string) iter.Seq[[]T] {
 }
 
 // section identifies what is comparable. The load at the begin of a run is no part of a machine. The memory of two boots
-// differs by some pages, so it is rounded to 64 MiB.
+// differs by some pages, so it is rounded to 64 MiB. A provider rebuilds a kernel while a series runs, so builds of one
+// version are comparable; the heading of a section names each.
 func section(r *result.Result) string {
 	m := r.Machine
-	m.Load, m.Memory = "", (m.Memory+32<<20)>>26
+	m.Load, m.Memory, m.Kernel = "", (m.Memory+32<<20)>>26, m.KernelVersion()
 	return fmt.Sprintf("%+v %s %s", m, r.Arena, r.Benchmark)
 }
 
 func newSection(results []*result.Result) *Section {
-	first := results[0]
-	s := &Section{Machine: first.Machine.String(), Node: nodeOf(first.Arena), Cgroup: first.Machine.Cgroup}
+	arena, machine := results[0].Arena, results[0].Machine
+	machine.Kernel = strings.Join(unique(results, func(r *result.Result) string { return r.Machine.Kernel }), " and ")
+	s := &Section{Machine: machine.String(), Node: nodeOf(arena), Cgroup: machine.Cgroup}
 	for _, name := range unique(results, func(r *result.Result) string { return program(r.Contestant) }) {
 		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return program(r.Contestant) == name })))
 	}

@@ -68,6 +68,23 @@ func TestNew_GroupsAndOrders(t *testing.T) {
 	}
 }
 
+// TestNew_NamesEachBuildOfKernel has runs of two builds in one section, and those of another version apart.
+func TestNew_NamesEachBuildOfKernel(t *testing.T) {
+	var all []*result.Result
+	for i, kernel := range []string{"6.1.0-31-cloud-amd64 x86_64", "6.6.3 x86_64", "6.1.0-30-cloud-amd64 x86_64", "6.1.0-31-cloud-amd64 x86_64"} {
+		r := run("a", "grows", "first", uint64(i+1), score.Won)
+		r.Machine.Kernel = kernel
+		all = append(all, r)
+	}
+	sections := New(all).Sections
+	if len(sections) != 2 || sections[0].Contestants[0].Total.Runs != 3 || sections[1].Contestants[0].Total.Runs != 1 {
+		t.Fatalf("got %d sections, want one of three runs and one of one", len(sections))
+	}
+	if text := sections[0].Machine; !strings.Contains(text, "Linux 6.1.0-30-cloud-amd64 x86_64 and 6.1.0-31-cloud-amd64 x86_64,") {
+		t.Errorf("the heading %q does not name both kernels once", text)
+	}
+}
+
 // TestReport_NamesItsLimits checks that both forms state what they can not show.
 func TestReport_NamesItsLimits(t *testing.T) {
 	var page, text bytes.Buffer

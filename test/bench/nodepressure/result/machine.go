@@ -19,7 +19,7 @@ type Machine struct {
 	Processors   int    `json:"processors"`
 	Memory       int64  `json:"memory"`
 	Swap         int64  `json:"swap"`
-	Kernel       string `json:"kernel"`
+	Kernel       string `json:"kernel"` // release and architecture, as in "6.1.0-30-cloud-amd64 x86_64"
 	Distribution string `json:"distribution"`
 	Hypervisor   string `json:"hypervisor,omitempty"`
 	Cgroup       int    `json:"cgroup"`
@@ -63,6 +63,13 @@ func field(file, key, separator string) string {
 		}
 	}
 	return ""
+}
+
+// KernelVersion returns the kernel without its build: "6.1.0 x86_64" of "6.1.0-30-cloud-amd64 x86_64".
+func (m Machine) KernelVersion() string {
+	release, architecture, _ := strings.Cut(m.Kernel, " ")
+	version, _, _ := strings.Cut(release, "-")
+	return strings.TrimSpace(version + " " + architecture)
 }
 
 // String returns the description in one line.
