@@ -95,9 +95,10 @@ func section(r *result.Result) string {
 }
 
 func newSection(results []*result.Result) *Section {
-	arena, machine := results[0].Arena, results[0].Machine
+	first := results[0]
+	machine := first.Machine
 	machine.Kernel = strings.Join(unique(results, func(r *result.Result) string { return r.Machine.Kernel }), " and ")
-	s := &Section{Machine: machine.String(), Node: nodeOf(arena), Cgroup: machine.Cgroup}
+	s := &Section{Machine: machine.String(), Node: nodeOf(first.Arena), Cgroup: machine.Cgroup}
 	for _, name := range unique(results, func(r *result.Result) string { return program(r.Contestant) }) {
 		s.Contestants = append(s.Contestants, newContestant(only(results, func(r *result.Result) bool { return program(r.Contestant) == name })))
 	}
